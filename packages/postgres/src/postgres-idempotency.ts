@@ -14,8 +14,6 @@ type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 type RecordPage = Awaited<ReturnType<IdempotencyStore['list']>>
-type Settlement = Parameters<IdempotencyStore['settle']>[1]
-type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const
 /** How long a key is reported busy if only its transaction knows when it ends. */
@@ -97,13 +95,8 @@ export class PostgresIdempotency implements IdempotencyStore {
     return this.#db.call<FinishReply>('finish_lease', key, token, fence, ...end)
   }
 
-  keepStep(
-    { key, token, fence }: Grant,
-    name: string,
-    value: Uint8Array,
-  ): Promise<'kept' | 'stale'> {
-    return this.#db.call('keep_step', key, token, fence, name, value)
-  }
+  readonly keepStep: IdempotencyStore['keepStep'] = ({ key, token, fence }, name, value) =>
+    this.#db.call('keep_step', key, token, fence, name, value)
 
   async inspect(key: string): Promise<Inspection | undefined> {
     const [found] = await this.#read(key, '', 0)
@@ -122,11 +115,7 @@ export class PostgresIdempotency implements IdempotencyStore {
     }
   }
 
-  settle(
-    key: string,
-    settlement: Settlement,
-    { force }: { force: boolean | string },
-  ): Promise<SettleReply> {
+  readonly settle: IdempotencyStore['settle'] = (key, settlement, { force }) => {
     const { as, keepMs } = settlement
     const frame = as === 'completed' ? settlement.frame : ''
     return this.#db.call('settle', key, as, keepMs, frame, force === true ? '1' : force || '0')
