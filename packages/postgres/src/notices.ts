@@ -21,6 +21,8 @@ type ListenClient = ClientBase & { end(): Promise<void>; unref?(): void }
 const ECHO_MS = 1_000
 /** Time between two queries that show that the connection is alive. */
 const HEARTBEAT_MS = 5_000
+/** How long the server may take to confirm the end of the connection. */
+const END_MS = 1_000
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 10_000
 
@@ -164,7 +166,8 @@ export class Notices {
     this.isReceiving = false
     clearTimeout(this.#timer)
     this.#isReady()
-    await client?.end().catch(() => {})
+    const late = new Promise<void>((resolve) => this.#after(END_MS, resolve))
+    await Promise.race([late, client?.end().catch(() => {})])
   }
 
   /** Replaces the timer. */
