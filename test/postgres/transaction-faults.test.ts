@@ -174,6 +174,18 @@ describePostgres('a transaction in PostgreSQL', () => {
     await process.pool.end()
   })
 
+  it('does not keep close() waiting for a server that is frozen', async () => {
+    const process = start()
+    await waitUntil('it listens', () => process.store.idempotency.isReceiving === true)
+    await server().pause()
+    try {
+      await process.store.idempotency.close()
+    } finally {
+      await server().resume()
+    }
+    await process.pool.end()
+  })
+
   describe('that another process waits for', () => {
     const wait = { wait: true }
 

@@ -158,6 +158,18 @@ describePostgresVersions('an attempt with a transaction', () => {
       await waitUntil('all connections are given back', () => used() === 0)
     })
 
+    it('begins while the clock is set back, is completed', async () => {
+      // The functions of PostgreSQL are found after those of this schema.
+      await server().query('create schema back')
+      await server().query(`create function back.clock_timestamp() returns timestamptz language sql
+        as $$ select pg_catalog.clock_timestamp() - interval '1 hour' $$`)
+      await using process = start({}, { options: '-c search_path=back,pg_catalog,public' })
+      const attempt = await process.open('k')
+      await order(attempt.tx, 'book')
+      expect(await attempt.complete()).toBe('finished')
+      expect(await orders()).toEqual(['book'])
+    })
+
     it('writes after its end, gets an error and reaches no other transaction', async () => {
       await using process = start({}, { max: 1 })
       const attempt = await process.open('k')

@@ -78,9 +78,11 @@ language sql volatile as $$
   select ceil(greatest(extract(epoch from t - clock_timestamp())::float8 * 1000::float8, 0))::bigint
 $$;
 
+-- At least the start of the transaction, which `keep` compares, also if the clock was set back.
 create function stampede.next_fence(last bigint) returns bigint
 language sql volatile as $$
-  select greatest(last + 1, (extract(epoch from clock_timestamp())::float8 * 1e6::float8)::bigint)
+  select greatest(last + 1,
+    (extract(epoch from greatest(now(), clock_timestamp()))::float8 * 1e6::float8)::bigint)
 $$;
 
 -- Notifies the processes that wait for a key, if any: they hold its second lock. PostgreSQL commits
@@ -360,7 +362,8 @@ end $$;
 
 -- FOR OPERATORS
 
--- The record of a key, or `most` of a state after it, without frames.
+-- The record of a key, or `most` of a state after it, without frames. Replies pairs of a key in hex
+-- and its record, which is null if it has expired.
 create function stampede.inspect(k bytea, in_state bytea, most bigint) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -371,14 +374,19 @@ begin
       where state = %L and key > $1 order by key limit $2)', convert_from(in_state, 'UTF8'))
     into keys using k, most;
   end if;
-  return (select json_agg(json_build_object(
-    'key', encode(i.key, 'hex'), 'state', i.state, 'attempt', i.attempt, 'fence', i.fence::text,
-    'leaseForMs', case when i.state = 'running' then stampede.ms_until(i.lease_until) else 0 end,
-    'ageMs', greatest(0, floor(extract(epoch from clock_timestamp() - i.created_at) * 1000)),
-    'keepForMs', stampede.ms_until(i.expires_at),
-    'frame', case when most = 0 then encode(i.frame, 'base64') end,
-    'steps', (select json_agg(s.name) from stampede.idempotency_step s where s.key = i.key)
-  ) order by i.key) from stampede.idempotency i where i.key = any (keys))::text;
+  return (select coalesce(json_agg(json_build_array(
+    encode(i.key, 'hex'),
+    case when i.expires_at > clock_timestamp() then json_build_object(
+      'state', case when i.state = 'running' and i.lease_until <= clock_timestamp() then 'lapsed'
+        else i.state end,
+      'attempt', i.attempt, 'fence', i.fence::text,
+      'leaseForMs', case when i.state = 'running' then stampede.ms_until(i.lease_until) else 0 end,
+      'ageMs', greatest(0, floor(extract(epoch from clock_timestamp() - i.created_at) * 1000)),
+      'keepForMs', stampede.ms_until(i.expires_at),
+      'frame', case when most = 0 then encode(i.frame, 'base64') end,
+      'steps', array(select s.name from stampede.idempotency_step s where s.key = i.key)
+    ) end
+  ) order by i.key), '[]') from stampede.idempotency i where i.key = any (keys))::text;
 end $$;
 
 -- `force`: 1, 0, or the state and fence to settle. The notice makes every process drop its copy.

@@ -3,7 +3,7 @@
 
 import { optionError, show, storeUnavailable } from '@stampede/core/store'
 import type { Pool } from 'pg'
-import type { Rows } from './line.ts'
+import { type Rows, rowsOfEach } from './line.ts'
 import { LAYOUT } from './migrations.ts'
 import { Notices } from './notices.ts'
 
@@ -51,8 +51,7 @@ export class Database {
       await this.checked()
       const [before, after] = this.#around
       const sent = this.pool.query(before + this.text(name, ...args) + after)
-      const results = [await sent].flat() as ReadonlyArray<{ rows: Rows }>
-      return readReply<T>(results[before === '' ? 0 : 1]?.rows ?? [])
+      return readReply<T>(rowsOfEach(await sent)[before === '' ? 0 : 1])
     } catch (error) {
       throw this.errorOf(name, error)
     }
@@ -110,7 +109,7 @@ export class Database {
 }
 
 /** The reply of a function in `sql/`: JSON as text, which each driver returns as it is. */
-export function readReply<T>(rows: Rows): T {
+export function readReply<T>(rows: Rows = []): T {
   return JSON.parse(String(rows[0]?.reply ?? null))
 }
 

@@ -5,6 +5,11 @@ import type { Pool, PoolClient } from 'pg'
 
 export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
+/** The rows of each statement in a message. The result of pg is a list only if it has several. */
+export function rowsOfEach(result: unknown): readonly Rows[] {
+  return ([result ?? []].flat() as ReadonlyArray<{ rows: Rows }>).map(({ rows }) => rows)
+}
+
 /** A connection in a transaction. The first of `commit`, `rollback`, `giveBack` ends its use. */
 export interface Line {
   /** The client with which the handler writes. */
@@ -40,9 +45,8 @@ export class PooledLine implements Line {
   async send(statements: readonly string[]): Promise<readonly Rows[]> {
     const all = this.#isOpen ? statements : ['begin', ...statements]
     this.#isOpen = true
-    const replied: unknown = await this.tx.query(all.join('; '))
-    const results = [replied].flat() as ReadonlyArray<{ rows: Rows }>
-    return results.slice(all.length - statements.length).map(({ rows }) => rows)
+    const rows = rowsOfEach(await this.tx.query(all.join('; ')))
+    return rows.slice(all.length - statements.length)
   }
 
   async commit(statements: readonly string[]): Promise<void> {

@@ -55,12 +55,9 @@ export class PostgresLocks implements LockStore {
 
   async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
     const { key, token, fence } = grant
-    const queueAgain =
-      next === undefined
-        ? (['', '', 0] as const)
-        : ([this.#db.notices.processId, next.token, next.leaseMs] as const)
-    const args = [key, token, fence, ...queueAgain] as const
-    const reply = await this.#db.call<ReleaseReply>('lock_release', ...args)
+    const { processId } = this.#db.notices
+    const place = next === undefined ? ['', '', 0] : [processId, next.token, next.leaseMs]
+    const reply = await this.#db.call<ReleaseReply>('lock_release', key, token, fence, ...place)
     if (!reply.released) return { status: 'lost' }
     const { forMs } = reply
     if (next !== undefined && reply.fence !== null) {
@@ -99,18 +96,14 @@ export class PostgresLocks implements LockStore {
   }
 }
 
-interface AcquireReply {
-  readonly granted: boolean
+/** A lock, as functions in `sql/` reply it. */
+interface State {
   readonly fence: string
   readonly forMs: number
 }
 
+type AcquireReply = State & { readonly granted: boolean }
+type GrantedReply = State & { readonly key: string }
 type ReleaseReply =
   | { readonly released: false }
   | { readonly released: true; readonly fence: string | null; readonly forMs: number }
-
-interface GrantedReply {
-  readonly key: string
-  readonly fence: string
-  readonly forMs: number
-}

@@ -23,22 +23,19 @@ const MAINTENANCE = 1937010034
  * `stampede`. `PostgresStore.migrate()` runs the same. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function migrations(schema?: string): readonly Migration[] {
-  return migrationsOf(checkedSchema('migrations: schema', schema))
+  const name = checkedSchema('migrations: schema', schema)
+  return FILES.map(({ id, sql }) => {
+    const own = sql
+      .replace(/\bstampede(?=[.;])/g, `"${name}"`)
+      .replace(/'stampede(?=[':])/g, `'${name}`)
+    return { id, sql: `${own}\ninsert into "${name}".migration (id) values ('${id}');\n` }
+  })
 }
 
 /** The schema is part of statements and names of channels, so it is checked. */
 export function checkedSchema(where: string, schema: unknown = 'stampede'): string {
   if (typeof schema === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,39}$/.test(schema)) return schema
   throw optionError(where, schema, "use at most 40 letters, digits and _: 'stampede'")
-}
-
-function migrationsOf(schema: string): readonly Migration[] {
-  return FILES.map(({ id, sql }) => {
-    const own = sql
-      .replace(/\bstampede(?=[.;])/g, `"${schema}"`)
-      .replace(/'stampede(?=[':])/g, `'${schema}`)
-    return { id, sql: `${own}\ninsert into "${schema}".migration (id) values ('${id}');\n` }
-  })
 }
 
 /** Runs the missing migrations. Processes that do so in parallel wait for each other. */
@@ -49,7 +46,7 @@ export async function migrate(pool: Pool, schema: string): Promise<void> {
     const begin = 'begin isolation level read committed'
     await client.query(`${begin}; select pg_advisory_xact_lock(${MAINTENANCE}, 0)`)
     const applied = await appliedIn(client, schema)
-    for (const { id, sql } of migrationsOf(schema)) if (!applied.has(id)) await client.query(sql)
+    for (const { id, sql } of migrations(schema)) if (!applied.has(id)) await client.query(sql)
     await client.query('commit')
     client.release()
   } catch (error) {

@@ -3,6 +3,7 @@
 
 import { newToken } from '@stampede/core/store'
 import type { ClientBase, Pool } from 'pg'
+import { type Rows, rowsOfEach } from './line.ts'
 
 /** Callbacks for notices, lost notices and the connection. */
 export interface NoticeListener {
@@ -20,6 +21,8 @@ type ListenClient = ClientBase & { end(): Promise<void>; unref?(): void }
 const ECHO_MS = 1_000
 /** Time between two queries that show that the connection is alive. */
 const HEARTBEAT_MS = 5_000
+/** How long the server may take to confirm the end of the connection. */
+const END_MS = 1_000
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 10_000
 
@@ -74,16 +77,13 @@ export class Notices {
   }
 
   /**
-   * Runs statements on the connection. Its session can hold advisory locks. Undefined if there is
-   * no connection.
+   * Runs statements on the connection, and returns the rows of each. Its session can hold advisory
+   * locks. Returns an empty list if there is no connection.
    */
-  async query(
-    text: string,
-  ): Promise<ReadonlyArray<{ rows: Record<string, unknown>[] }> | undefined> {
+  async query(text: string): Promise<readonly Rows[]> {
     const reply = this.#last.then((): unknown => this.#client?.query(text))
     this.#last = reply.catch(() => {})
-    const replied = await reply
-    return replied === undefined ? undefined : ([replied].flat() as never)
+    return rowsOfEach(await reply)
   }
 
   report(operation: string, error: unknown): void {
@@ -166,7 +166,8 @@ export class Notices {
     this.isReceiving = false
     clearTimeout(this.#timer)
     this.#isReady()
-    await client?.end().catch(() => {})
+    const late = new Promise<void>((resolve) => this.#after(END_MS, resolve))
+    await Promise.race([late, client?.end().catch(() => {})])
   }
 
   /** Replaces the timer. */

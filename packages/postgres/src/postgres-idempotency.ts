@@ -14,8 +14,6 @@ type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 type RecordPage = Awaited<ReturnType<IdempotencyStore['list']>>
-type Settlement = Parameters<IdempotencyStore['settle']>[1]
-type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const
 /** How long a key is reported busy if only its transaction knows when it ends. */
@@ -97,13 +95,8 @@ export class PostgresIdempotency implements IdempotencyStore {
     return this.#db.call<FinishReply>('finish_lease', key, token, fence, ...end)
   }
 
-  keepStep(
-    { key, token, fence }: Grant,
-    name: string,
-    value: Uint8Array,
-  ): Promise<'kept' | 'stale'> {
-    return this.#db.call('keep_step', key, token, fence, name, value)
-  }
+  readonly keepStep: IdempotencyStore['keepStep'] = ({ key, token, fence }, name, value) =>
+    this.#db.call('keep_step', key, token, fence, name, value)
 
   async inspect(key: string): Promise<Inspection | undefined> {
     const [found] = await this.#read(key, '', 0)
@@ -122,11 +115,7 @@ export class PostgresIdempotency implements IdempotencyStore {
     }
   }
 
-  settle(
-    key: string,
-    settlement: Settlement,
-    { force }: { force: boolean | string },
-  ): Promise<SettleReply> {
+  readonly settle: IdempotencyStore['settle'] = (key, settlement, { force }) => {
     const { as, keepMs } = settlement
     const frame = as === 'completed' ? settlement.frame : ''
     return this.#db.call('settle', key, as, keepMs, frame, force === true ? '1' : force || '0')
@@ -140,23 +129,12 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 
   /** Keys and their records, which are undefined if they have expired. */
-  async #read(
-    key: string,
-    inState: string,
-    limit: number,
-  ): Promise<[string, Inspection | undefined][]> {
-    const found = await this.#db.call<StoredInspection[] | null>('inspect', key, inState, limit)
-    return (found ?? []).map(({ key: name, state, frame, steps, ...known }) => [
-      Buffer.from(name, 'hex').toString(),
-      known.keepForMs > 0
-        ? {
-            ...known,
-            state: state === 'running' && known.leaseForMs === 0 ? 'lapsed' : state,
-            steps: steps ?? [],
-            frame: frame === null ? undefined : bytesOf(frame),
-          }
-        : undefined,
-    ])
+  async #read(key: string, inState: string, limit: number): Promise<[string, Inspection?][]> {
+    const pairs = await this.#db.call<StoredPair[]>('inspect', key, inState, limit)
+    return pairs.map(([hex, known]) => {
+      const frame = typeof known?.frame === 'string' ? bytesOf(known.frame) : undefined
+      return [Buffer.from(hex, 'hex').toString(), known ? { ...known, frame } : undefined]
+    })
   }
 
   /**
@@ -197,7 +175,7 @@ export class PostgresIdempotency implements IdempotencyStore {
         line.giveBack(error)
         throw error
       })
-      const looked = readReply<Looked>(replies.at(-2) ?? [])
+      const looked = readReply<Looked>(replies.at(-2))
       if (looked.status === 'begun') {
         const attempt = { key, token, ...looked }
         this.#open.set(token, new Transaction(this.#db, line, attempt, this.#idleMs))
@@ -231,12 +209,8 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 }
 
-type StoredInspection = Omit<Inspection, 'frame' | 'steps'> & {
-  /** In hex. */
-  readonly key: string
-  readonly frame: string | null
-  readonly steps: readonly string[] | null
-}
+/** A key in hex, and its record unless it has expired. */
+type StoredPair = [string, (Omit<Inspection, 'frame'> & { readonly frame: string | null }) | null]
 
 function bytesOf(base64: string): Uint8Array {
   return Buffer.from(base64, 'base64')

@@ -2,8 +2,7 @@
 // types have only the members that are used, so this package depends on none of these libraries.
 
 import { optionError, type TransactionRunner } from '@stampede/core/store'
-
-type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
+import type { Rows } from './line.ts'
 
 /** A method that opens a transaction and commits it when the promise of the function resolves. */
 type Begin<Tx> = <T>(run: (tx: Tx) => Promise<T>) => Promise<T>
@@ -30,15 +29,10 @@ export function fromDrizzle<Query, Tx extends { execute(query: Query): PromiseLi
   }
 }
 
-/** The result of a query of Kysely. */
-interface KyselyResult {
-  readonly rows: unknown[]
-}
-
 /** Transactions of Kysely: of `new Kysely<Database>({ dialect })`. */
-export function fromKysely<Tx extends { executeQuery(query: never): Promise<KyselyResult> }>(db: {
-  transaction(): { execute: Begin<Tx> }
-}): TransactionRunner<Tx> {
+export function fromKysely<
+  Tx extends { executeQuery(query: never): Promise<{ rows: unknown[] }> },
+>(db: { transaction(): { execute: Begin<Tx> } }): TransactionRunner<Tx> {
   return {
     begin: (run) => db.transaction().execute(run),
     async query(tx, text, values) {

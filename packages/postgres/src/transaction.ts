@@ -121,11 +121,15 @@ export class Transaction implements OpenTransaction {
     throw new StampedeError('ERR_STAMPEDE_TRANSACTION_OVER', `${why}; await each statement before`)
   }
 
-  /** A client of pg that can only run statements. */
+  /** A client of pg that can only run statements. After the end, a callback gets the error. */
   #queryOf(client: PoolClient): object {
-    const rejected = async () => this.#check()
-    const run = (args: unknown[]) => Reflect.apply(client.query, client, args)
-    return { query: (...args: unknown[]) => (this.#isSealed ? rejected() : run(args)) }
+    const query = (...args: unknown[]): unknown => {
+      if (!this.#isSealed) return Reflect.apply(client.query, client, args)
+      const over = Promise.resolve().then(() => this.#check())
+      const callback = args.at(-1)
+      return typeof callback === 'function' ? void over.catch(callback as never) : over
+    }
+    return { query }
   }
 
   /**
@@ -138,7 +142,8 @@ export class Transaction implements OpenTransaction {
         this.#check()
         const value: unknown = Reflect.get(target, name)
         if (typeof value !== 'function' || name === 'constructor') return value
-        return this.#guard(value.bind(target))
+        // With the functions that it has itself, such as `sql.typed.point` of postgres.js.
+        return this.#guard(Object.setPrototypeOf(value.bind(target), value))
       },
       apply: (target, self, args) => {
         this.#check()

@@ -3,6 +3,7 @@
 // waiter also asks again, because a killed process sends none.
 
 import { type Database, readReply } from './database.ts'
+import type { Rows } from './line.ts'
 import type { Fingerprints } from './transaction.ts'
 
 /** Replies of `claim` and `begin_lease` in `sql/`. */
@@ -96,10 +97,11 @@ export class Waits {
     wait.isLocked = true
     const claim = this.#db.text('claim', key, exact, canonical, 0)
     const text = `${this.#db.text('watch', key)}; ${claim}`
-    const [lock, look] = (await this.#db.notices.query(text).catch(() => undefined)) ?? []
-    wait.isLocked = lock !== undefined && readReply<boolean>(lock.rows)
+    const [lock, look] = await this.#db.notices.query(text).catch((): Rows[] => [])
+    // If the notice of the end came before this reply, the look is older, and the lock is given up.
+    wait.isLocked &&= lock !== undefined && readReply<boolean>(lock)
     if (look === undefined || !wait.isLocked) return COMMITS
-    return readReply<Look>(look.rows)
+    return readReply<Look>(look)
   }
 
   /** Handles the notice that an attempt ended. Returns whether this process waited for it. */
