@@ -200,6 +200,21 @@ describe('an ETag that the cache adds', () => {
   })
 })
 
+describe('Cache-Status', () => {
+  it('has the name that the option cacheStatus gives', async () => {
+    const cache = cacheWith({ cacheStatus: 'shop' })
+    expect(status(await fill(cache))).toMatch(/^shop; fwd=uri-miss/)
+    expect(status(ask(cache))).toBe('shop; hit; ttl=10')
+  })
+
+  it('is absent if cacheStatus is false, while Age is present', async () => {
+    const cache = cacheWith({ cacheStatus: false })
+    const all = [await fill(cache), ask(cache), ask(cache, {}, { method: 'POST' })]
+    expect(all.flatMap((got) => field(got, 'cache-status'))).toEqual([])
+    expect(field(all[1] as Got, 'age')).toEqual(['0'])
+  })
+})
+
 describe('a bypass', () => {
   it.each([
     ['Stampede; fwd=method', {}, { method: 'POST' }],
