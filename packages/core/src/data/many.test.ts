@@ -210,6 +210,19 @@ describe('getOrSetMany()', () => {
     await late
   })
 
+  it('shares the failure of another process, without a run of its own', async () => {
+    const { a, b } = two()
+    const [first, second] = [new Loader(), new Loader()]
+    const failed = a.getOrSetMany(['x', 'y'], first.load)
+    await settled()
+    const asked = b.getOrSetMany(['x', 'y'], second.load)
+    await settled()
+    first.fail(0, new Error('down'))
+    await expect(failed).rejects.toThrow('down')
+    await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_MANY_FAILED' })
+    expect(second.calls).toEqual([])
+  })
+
   it('refuses only the commit of a key that is purged during the run', async () => {
     const { cache, transcript } = setUp()
     const loader = new Loader()
