@@ -623,6 +623,27 @@ describe('requests beyond originConcurrency while the store is unavailable', () 
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
+  it('keep their slot for originTimeoutMs if the response does not end', async () => {
+    const { first } = await crowded({ originTimeoutMs: 5_000 })
+    runs[0]?.head({ headers: { 'set-cookie': 'a=b' } })
+    await first.done
+    await clock.advance(4_999)
+    expect(stampede.stats().unleased.running).toBe(1)
+    await clock.advance(1)
+    expect(stampede.stats().unleased.running).toBe(0)
+  })
+
+  it('all run the handler at once if the response cannot be shared', async () => {
+    start({ originConcurrency: 1 })
+    store.always = refuse
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ headers: { 'set-cookie': 'a=b' } })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by }) => by)).toEqual(['app', 'bypass', 'bypass'])
+  })
+
   it('do not run if their client left while they waited', async () => {
     const { cache, first } = await crowded()
     const client = { gone: false }

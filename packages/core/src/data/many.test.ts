@@ -457,6 +457,24 @@ describe('getOrSetMany()', () => {
     expect(errors.get('promise').message).toContain('await the values')
   })
 
+  it('takes one concurrency slot for all keys while the store is unavailable', async () => {
+    const { cache, store, stampede } = setUp({}, { originConcurrency: 1 })
+    store.always = refuse
+    const [first, second] = [new Loader(), new Loader()]
+    const asked = [
+      cache.getOrSetMany(['a', 'b', 'c'], first.load),
+      cache.getOrSetMany(['d', 'e'], second.load),
+    ]
+    await settled()
+    expect([first.calls, second.calls]).toEqual([['a b c'], []])
+    first.end(0)
+    await settled()
+    expect(second.calls).toEqual(['d e'])
+    second.end(0)
+    expect(await Promise.all(asked)).toEqual([values('a0 b0 c0'), values('d0 e0')])
+    expect(stampede.stats().unleased).toEqual({ running: 0, queued: 0 })
+  })
+
   it('runs keys with and without a lease in one run', async () => {
     const { cache, store } = setUp()
     store.next('lookup', refuse)
