@@ -19,7 +19,7 @@ const CORE = 'packages/core/src/**/!(*.property).test.ts'
 
 /** Files that replace a module, or test a warning that a process emits once. */
 const APART = [
-  'packages/{express,koa}/src/{cache,idempotency}.test.ts',
+  'packages/koa/src/{cache,idempotency}.test.ts',
   'packages/hono/src/cache.test.ts',
   'packages/fastify/src/{cache,constraints}.test.ts',
   'packages/dashboard/src/admission.test.ts',

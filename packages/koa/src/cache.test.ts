@@ -304,6 +304,24 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     })
   })
 
+  test('runs the handler if the stored response cannot be sent', async () => {
+    core.script = (exchange) => exchange.send({ ...HIT, headers: [['x-a', 'a\r\nb: c']] })
+    const koa = app(
+      stampedeCache(),
+      body(() => 'from the app'),
+    )
+    await using server = await serve(koa.callback())
+    expect((await rawRequest(server.port)).body).toBe('from the app')
+  })
+
+  test('removes Stampede-Cache-Control from an error with this header', async () => {
+    core.script = (exchange) => endOf(exchange, 'runOrigin').then(() => {})
+    const headers = { 'Stampede-Cache-Control': 'max-age=1' }
+    const koa = app(stampedeCache(), (ctx) => ctx.throw(404, { headers }))
+    await using server = await serve(koa.callback())
+    expect(fieldOf(await rawRequest(server.port), 'stampede-cache-control')).toEqual([])
+  })
+
   test('sends the response before the entry is stored', async () => {
     let finish: () => void = () => {}
     core.script = async (exchange) => {

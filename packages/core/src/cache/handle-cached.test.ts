@@ -200,6 +200,21 @@ describe('an ETag that the cache adds', () => {
   })
 })
 
+describe('Cache-Status', () => {
+  it('has the name that the option cacheStatus gives', async () => {
+    const cache = cacheWith({ cacheStatus: 'shop' })
+    expect(status(await fill(cache))).toMatch(/^shop; fwd=uri-miss/)
+    expect(status(ask(cache))).toBe('shop; hit; ttl=10')
+  })
+
+  it('is absent if cacheStatus is false, while Age is present', async () => {
+    const cache = cacheWith({ cacheStatus: false })
+    const all = [await fill(cache), ask(cache), ask(cache, {}, { method: 'POST' })]
+    expect(all.flatMap((got) => field(got, 'cache-status'))).toEqual([])
+    expect(field(all[1] as Got, 'age')).toEqual(['0'])
+  })
+})
+
 describe('a bypass', () => {
   it.each([
     ['Stampede; fwd=method', {}, { method: 'POST' }],
@@ -606,6 +621,27 @@ describe('requests beyond originConcurrency while the store is unavailable', () 
     expect(stampede.stats().unleased).toEqual({ running: 2, queued: 0 })
     await clock.advance(30_000)
     expect(stampede.stats().unleased.running).toBe(0)
+  })
+
+  it('keep their slot for originTimeoutMs if the response does not end', async () => {
+    const { first } = await crowded({ originTimeoutMs: 5_000 })
+    runs[0]?.head({ headers: { 'set-cookie': 'a=b' } })
+    await first.done
+    await clock.advance(4_999)
+    expect(stampede.stats().unleased.running).toBe(1)
+    await clock.advance(1)
+    expect(stampede.stats().unleased.running).toBe(0)
+  })
+
+  it('all run the handler at once if the response cannot be shared', async () => {
+    start({ originConcurrency: 1 })
+    store.always = refuse
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ headers: { 'set-cookie': 'a=b' } })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by }) => by)).toEqual(['app', 'bypass', 'bypass'])
   })
 
   it('do not run if their client left while they waited', async () => {

@@ -132,6 +132,12 @@ describe('an unsafe request', () => {
     for (const each of all) expect(await get(cache, each)).toBe('app')
   })
 
+  it('purges nothing after close()', async () => {
+    const cache = cacheWith()
+    await stampede.close()
+    expect(send(cache, 'POST')).toBe('unwatched')
+  })
+
   it('purges the key that the query option of its middleware gives', async () => {
     const cache = cacheWith({ query: ['page'] })
     await get(cache, { target: '/a?page=1' })
@@ -450,6 +456,19 @@ describe('an unsafe request with invalidateOn.tags', () => {
     await settled()
     expect(await get(cache, { target: '/list' })).toBe('app')
     expect(await get(cache, { target: '/list' })).toBe('cache')
+  })
+
+  it('purges the cache groups of its response for its own host and scheme only', async () => {
+    const grouped: HeaderList = [['cache-groups', '"a", "list"']]
+    const headers: HeaderList = [['cache-group-invalidation', '"b", "list"']]
+    const cache = cacheWith()
+    await get(cache, { target: '/list' }, grouped)
+    send(cache, 'POST', { headers }, { host: 'other.test' })
+    send(cache, 'POST', { headers }, { scheme: 'https' })
+    send(cache, 'POST', { status: 500, headers })
+    expect(await get(cache, { target: '/list' }, grouped)).toBe('cache')
+    send(cache, 'POST', { headers }, { host: 'SHOP.test', target: '' })
+    expect(await get(cache, { target: '/list' }, grouped)).toBe('app')
   })
 
   it('keeps entries that only share a cache group with its URL (RFC 9875 §2.2.1)', async () => {

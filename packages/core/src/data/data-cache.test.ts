@@ -381,6 +381,22 @@ describe('a serializer', () => {
       expect(errors).toEqual([new Error('an old version')])
     })
 
+    it('causes one run of the factory for an entry in memory', async () => {
+      const { cache, stampede, errors } = await stored()
+      // Another cache of this process has parsed the entry.
+      await stampede.cache('n', { ttlMs: 1_000 }).get('k')
+      expect(await cache.getOrSet('k', () => 'new')).toBe('new')
+      expect(await cache.get('k')).toBe('new')
+      expect(errors).toHaveLength(1)
+    })
+
+    it('causes a run of the factory if the store is unavailable', async () => {
+      const { cache, store } = await stored()
+      await cache.get('k')
+      store.always = refuse
+      expect(await cache.getOrSet('k', () => 'new')).toBe('new')
+    })
+
     it('makes get, previous and stale-if-error find no value', async () => {
       const { cache, clock, errors } = await stored({ staleWhileRevalidateMs: 0 })
       expect(await cache.get('k')).toBeUndefined()

@@ -210,6 +210,19 @@ describe('getOrSetMany()', () => {
     await late
   })
 
+  it('shares the failure of another process, without a run of its own', async () => {
+    const { a, b } = two()
+    const [first, second] = [new Loader(), new Loader()]
+    const failed = a.getOrSetMany(['x', 'y'], first.load)
+    await settled()
+    const asked = b.getOrSetMany(['x', 'y'], second.load)
+    await settled()
+    first.fail(0, new Error('down'))
+    await expect(failed).rejects.toThrow('down')
+    await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_MANY_FAILED' })
+    expect(second.calls).toEqual([])
+  })
+
   it('refuses only the commit of a key that is purged during the run', async () => {
     const { cache, transcript } = setUp()
     const loader = new Loader()
@@ -442,6 +455,24 @@ describe('getOrSetMany()', () => {
     expect([...errors.keys()]).toEqual(['map', 'ttl', 'tags', 'promise'])
     expect([...stored]).toEqual([['ok', 'ok']])
     expect(errors.get('promise').message).toContain('await the values')
+  })
+
+  it('takes one concurrency slot for all keys while the store is unavailable', async () => {
+    const { cache, store, stampede } = setUp({}, { originConcurrency: 1 })
+    store.always = refuse
+    const [first, second] = [new Loader(), new Loader()]
+    const asked = [
+      cache.getOrSetMany(['a', 'b', 'c'], first.load),
+      cache.getOrSetMany(['d', 'e'], second.load),
+    ]
+    await settled()
+    expect([first.calls, second.calls]).toEqual([['a b c'], []])
+    first.end(0)
+    await settled()
+    expect(second.calls).toEqual(['d e'])
+    second.end(0)
+    expect(await Promise.all(asked)).toEqual([values('a0 b0 c0'), values('d0 e0')])
+    expect(stampede.stats().unleased).toEqual({ running: 0, queued: 0 })
   })
 
   it('runs keys with and without a lease in one run', async () => {

@@ -370,6 +370,19 @@ describe('a stale entry', () => {
     await settled()
   })
 
+  it('is served while the store is unavailable, and one request refreshes it', async () => {
+    const swr = { staleWhileRevalidateMs: 30_000 }
+    const { get, origin, store } = await filled({}, swr)
+    store.always = refuse
+    expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+    expect(await get(swr)).toBe('new')
+    expect(transcript.take()).toContain('fill.started behind unleased')
+  })
+
   it('is served to all clients but one during a foreground refresh', async () => {
     const { rt } = setUp()
     const { caller, origin, leads } = scripted()
@@ -446,6 +459,22 @@ describe('a process while the store is unavailable', () => {
     const pass = { type: 'pass', reason: 'hit-for-miss' }
     expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
     expect(resolve(rt, 'k', POLICY, caller)).toEqual(pass)
+  })
+
+  it('needs no concurrency slot for a key that the store called hit-for-miss', async () => {
+    const { rt, store } = setUp({ originConcurrency: 1 })
+    const { caller, origin } = scripted()
+    for (const run of [0, 1]) {
+      const led = resolve(rt, 'k', POLICY, caller)
+      await settled()
+      origin.run(run).resolve(PASS)
+      await led
+      await settled()
+    }
+    await clock.advance(100)
+    store.always = refuse
+    const pass = { type: 'pass', reason: 'hit-for-miss' }
+    for (let i = 0; i < 3; i++) expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
   })
 
   it('stops using values from the outage 5 s after the store is back', async () => {

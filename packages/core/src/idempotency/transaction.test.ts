@@ -74,6 +74,14 @@ describe('a request in a transaction', () => {
     await again.answer()
   })
 
+  it('is rolled back if its handler throws, also after keep()', async () => {
+    const request = await ask()
+    request.attempt.keep()
+    await request.end({ type: 'failed', error: new Error('x') })
+    expect(bench.store.take()).toEqual(['begin', 'finish released'])
+    expect(bench.events.take()).toEqual(['answered started', 'finished released, finished'])
+  })
+
   it('gets the security fields of that response, also if its own handler has set them', async () => {
     const request = await ask()
     request.isSet = () => true

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
 import { PassThrough, pipeline, Readable } from 'node:stream'
 import type { CapturedHead, OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { afterEach, expect, test, vi } from 'vitest'
@@ -14,6 +15,10 @@ const captureResponse = (
   res: ServerResponse,
   observer: Omit<OriginObserver, 'ended'>,
 ): Promise<OriginEnd> => new Promise((ended) => new Capture(res, { ...observer, ended }))
+
+const onHeaders: (res: ServerResponse, listener: () => void) => void = createRequire(
+  import.meta.url,
+)('on-headers')
 
 afterEach(() => void vi.useRealTimers())
 
@@ -103,6 +108,15 @@ const PIPES: ReadonlyArray<
   ['pipe', (source, res) => source.pipe(res)],
   ['pipeline', (source, res) => pipeline(source, res, () => {})],
 ]
+
+test('a cookie that an inner middleware sets is captured even after the client has left', () =>
+  open(async ({ res, end, heads, leave }) => {
+    onHeaders(res, () => void res.setHeader('Set-Cookie', 'sid=1'))
+    await leave()
+    res.end('for one')
+    await end
+    expect(heads[0]?.headers).toContainEqual(['set-cookie', 'sid=1'])
+  }))
 
 test('a response after a connection reset is captured completely', () =>
   open(async ({ res, end, leave }) => {

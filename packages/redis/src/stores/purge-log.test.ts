@@ -334,6 +334,16 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(log.now)
   })
 
+  it('are confirmed for the time of the request, not for that of the reply', async () => {
+    const { log, process, purges } = await started()
+    log.now += 2_000
+    const askedAt = log.now
+    void purges.beat()
+    log.now += 500
+    await process.settle()
+    expect(purges.confirmedAt).toBe(askedAt)
+  })
+
   it('keep the time of their last confirmation while the server is unavailable', async () => {
     const { log, process, purges } = await started()
     const since = purges.confirmedAt

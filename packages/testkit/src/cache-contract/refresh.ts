@@ -8,7 +8,7 @@ import type { CacheAdapter, Says } from './adapter.ts'
 import { setUp, statusOf } from './bench.ts'
 
 export function refreshCases(adapter: CacheAdapter): void {
-  it.each([404, 403, 301])(
+  it.each([404, 403, 301, 501])(
     'sends a %d to the client, because it is no failure that a stale response may replace',
     async (status) => {
       const { clock, start } = setUp(adapter, (_seen, run) =>
