@@ -381,7 +381,8 @@ begin
   ) order by i.key) from stampede.idempotency i where i.key = any (keys))::text;
 end $$;
 
--- `force`: 1, 0, or the state and fence to settle. The notice makes every process drop its copy.
+-- `force`: 1, 0, or the state and fence to settle. The new fence refuses another operator who saw
+-- the record before. The notice makes every process drop its copy.
 create function stampede.settle(
   k bytea, as_state bytea, keep_ms bigint, response bytea, force bytea
 ) returns text
@@ -396,7 +397,8 @@ begin
   if convert_from(force, 'UTF8') not in ('1', r.state || ' ' || r.fence,
     (r.state in ('running', 'completed'))::int::text) then return '"refused"'; end if;
   update stampede.idempotency i set state = convert_from(as_state, 'UTF8'), token = null,
-    ended = null, lost = 0, recovery = false, expires_at = stampede.after(keep_ms),
+    fence = stampede.next_fence(i.fence), ended = null, lost = 0, recovery = false,
+    expires_at = stampede.after(keep_ms),
     frame = case when as_state = convert_to('completed', 'UTF8') then response end
   where i.key = k;
   perform stampede.wake(k);

@@ -28,7 +28,7 @@ export type IdempotencyKeyRef =
 export interface IdempotencyRecord extends Omit<Inspection, 'fence' | 'frame'> {
   /** Name of the record in the store: a keyed hash of scope and key. Events have it, too. */
   readonly internalKey: string
-  /** Fence of the newest attempt. */
+  /** Fence of the newest attempt. If an operator settles the record, the fence rises. */
   readonly fence: bigint
   /** Response of a completed request. `body` is undefined if it was not stored. */
   readonly response?: {

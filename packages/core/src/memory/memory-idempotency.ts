@@ -193,6 +193,7 @@ export class MemoryIdempotency
         ? force === `${state} ${fence}`
         : force || (state !== 'running' && state !== 'completed')
     if (!isMeant) return 'refused'
+    record.fence = this.fences.next()
     record.lost = 0
     record.recovery = false
     record.ended = ''

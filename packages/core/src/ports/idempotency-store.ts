@@ -253,7 +253,10 @@ export interface IdempotencyStore {
    * during the whole scan is listed at least once.
    */
   list(cursor: string, limit: number): Promise<RecordPage>
-  /** Settles a record, if `force` allows it. A running attempt loses its lease. Wakes waiters. */
+  /**
+   * Settles a record, if `force` allows it. A running attempt loses its lease. Wakes waiters. The
+   * record gets a greater fence, so that another operator who saw its old state is refused.
+   */
   settle(key: string, settlement: Settlement, options: { force: Force }): Promise<SettleReply>
   close(): Promise<void>
 }
