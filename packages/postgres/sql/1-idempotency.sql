@@ -360,7 +360,9 @@ end $$;
 
 -- FOR OPERATORS
 
--- The record of a key, or `most` of a state after it, without frames.
+-- The record of a key, or `most` of a state after it, without frames. `last` is set if there may be
+-- more. It does not depend on the number of records, because the sweep may delete one between the
+-- two statements.
 create function stampede.inspect(k bytea, in_state bytea, most bigint) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -371,14 +373,15 @@ begin
       where state = %L and key > $1 order by key limit $2)', convert_from(in_state, 'UTF8'))
     into keys using k, most;
   end if;
-  return (select json_agg(json_build_object(
+  return (select json_build_object('last', encode(keys[most::int], 'hex'), 'records', json_agg(
+    json_build_object(
     'key', encode(i.key, 'hex'), 'state', i.state, 'attempt', i.attempt, 'fence', i.fence::text,
     'leaseForMs', case when i.state = 'running' then stampede.ms_until(i.lease_until) else 0 end,
     'ageMs', greatest(0, floor(extract(epoch from clock_timestamp() - i.created_at) * 1000)),
     'keepForMs', stampede.ms_until(i.expires_at),
     'frame', case when most = 0 then encode(i.frame, 'base64') end,
     'steps', (select json_agg(s.name) from stampede.idempotency_step s where s.key = i.key)
-  ) order by i.key) from stampede.idempotency i where i.key = any (keys))::text;
+  ) order by i.key)) from stampede.idempotency i where i.key = any (keys))::text;
 end $$;
 
 -- `force`: 1, 0, or the state and fence to settle. The new fence refuses another operator who saw

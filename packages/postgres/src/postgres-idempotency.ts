@@ -106,19 +106,18 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 
   async inspect(key: string): Promise<Inspection | undefined> {
-    const [found] = await this.#read(key, '', 0)
-    return found?.[1]
+    const { records } = await this.#read(key, '', 0)
+    return records[0]?.[1]
   }
 
   /** `cursor` is the place of the state in `STATES`, and the last key. */
   async list(cursor: string, limit: number): Promise<RecordPage> {
     const at = Number(cursor[0] ?? 0)
-    const page = await this.#read(cursor.slice(1), STATES[at] ?? '', limit)
-    const [last] = page[limit - 1] ?? []
+    const { last, records } = await this.#read(cursor.slice(1), STATES[at] ?? '', limit)
     const next = at < STATES.length - 1 ? `${at + 1}` : ''
     return {
       cursor: last === undefined ? next : `${at}${last}`,
-      records: page.flatMap(([key, known]) => (known ? { ...known, key } : [])),
+      records: records.flatMap(([key, known]) => (known ? { ...known, key } : [])),
     }
   }
 
@@ -139,24 +138,14 @@ export class PostgresIdempotency implements IdempotencyStore {
     if (this.#listener !== undefined) await this.#db.notices.remove(this.#listener)
   }
 
-  /** Keys and their records, which are undefined if they have expired. */
-  async #read(
-    key: string,
-    inState: string,
-    limit: number,
-  ): Promise<[string, Inspection | undefined][]> {
-    const found = await this.#db.call<StoredInspection[] | null>('inspect', key, inState, limit)
-    return (found ?? []).map(({ key: name, state, frame, steps, ...known }) => [
-      Buffer.from(name, 'hex').toString(),
-      known.keepForMs > 0
-        ? {
-            ...known,
-            state: state === 'running' && known.leaseForMs === 0 ? 'lapsed' : state,
-            steps: steps ?? [],
-            frame: frame === null ? undefined : bytesOf(frame),
-          }
-        : undefined,
-    ])
+  /**
+   * Keys and their records, which are undefined if they have expired. `last`: the last key, if
+   * there may be more.
+   */
+  async #read(key: string, inState: string, limit: number) {
+    const found = await this.#db.call<StoredInspections>('inspect', key, inState, limit)
+    const records = (found.records ?? []).map(readStored)
+    return { last: found.last === null ? undefined : textOf(found.last), records }
   }
 
   /**
@@ -231,12 +220,32 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 }
 
+interface StoredInspections {
+  /** In hex. */
+  readonly last: string | null
+  readonly records: readonly StoredInspection[] | null
+}
+
 type StoredInspection = Omit<Inspection, 'frame' | 'steps'> & {
   /** In hex. */
   readonly key: string
   readonly frame: string | null
   readonly steps: readonly string[] | null
 }
+
+function readStored(stored: StoredInspection): [key: string, known: Inspection | undefined] {
+  const { key, state, frame, steps, ...known } = stored
+  const isLapsed = state === 'running' && known.leaseForMs === 0
+  const read = {
+    ...known,
+    state: isLapsed ? ('lapsed' as const) : state,
+    steps: steps ?? [],
+    frame: frame === null ? undefined : bytesOf(frame),
+  }
+  return [textOf(key), known.keepForMs > 0 ? read : undefined]
+}
+
+const textOf = (hex: string): string => Buffer.from(hex, 'hex').toString()
 
 function bytesOf(base64: string): Uint8Array {
   return Buffer.from(base64, 'base64')

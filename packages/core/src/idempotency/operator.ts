@@ -50,7 +50,8 @@ export interface IdempotencyOperator {
   /**
    * Lists the records of all keys, without responses and in no order, page by page. The first page
    * has the cursor `''`. A page is the result of a bounded search, so it may be empty before the
-   * end, where its `cursor` is `''`. A record may be listed twice. `store`: name of the store.
+   * end, where its `cursor` is `''`. A record whose state changes meanwhile may be listed twice, or
+   * be missing. `store`: name of the store.
    */
   list(cursor?: string): Promise<RecordPage & { readonly store: string }>
   /**

@@ -249,8 +249,8 @@ export interface IdempotencyStore {
   inspect(key: string): Promise<Inspection | undefined>
   /**
    * Lists records page by page, beginning with the cursor ''. The work of one call is bounded: it
-   * examines about `limit` names, and `records` may be empty before the end. A record that exists
-   * during the whole scan is listed at least once.
+   * examines about `limit` names, and `records` may be empty before the end. A record that keeps
+   * one state during the whole scan is listed at least once.
    */
   list(cursor: string, limit: number): Promise<RecordPage>
   /**
