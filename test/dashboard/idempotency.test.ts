@@ -250,11 +250,13 @@ describe('the page of idempotency keys', { timeout: 240_000 }, () => {
     expect((await stampede.idempotency.inspect({ scope: SCOPE, key: 'k-1' }))?.state).toBe(
       'released',
     )
-    await page.getByLabel('Body').fill('{"id":42}')
+    const body = '{"id": 12345678901234567890}'
+    await page.getByLabel('Body').fill(body)
     await button(page, 'Set the result').click()
-    await page.getByText('HTTP 201, 9 B').waitFor()
+    await page.getByText('HTTP 201, 28 B').waitFor()
     const repeat = await post()
-    expect([repeat.status, await repeat.json()]).toEqual([201, { id: 42 }])
+    expect([repeat.status, await repeat.text()]).toEqual([201, body])
+    expect(repeat.headers.get('content-type')).toBe('application/json; charset=utf-8')
     expect(faults).toEqual([])
   })
 

@@ -174,9 +174,12 @@ function isJson(text: string): boolean {
 
 const parsed = (text: string): unknown => (isJson(text) ? JSON.parse(text) : text)
 
-/** As in the command line: an object or array is sent as JSON, everything else as text. */
-function bodyOf(text: string): { readonly body?: unknown } {
+/**
+ * As in the command line: an object or array is sent as JSON, everything else as text. The text
+ * stays as it is, because JavaScript would round its large numbers.
+ */
+function bodyOf(text: string): object {
   if (text === '') return {}
-  const value = parsed(text)
-  return { body: typeof value === 'object' ? value : text }
+  const type = typeof parsed(text) === 'object' ? 'application/json' : 'text/plain'
+  return { body: text, headers: { 'content-type': `${type}; charset=utf-8` } }
 }
