@@ -224,6 +224,7 @@ describe('the page of idempotency keys', { timeout: 240_000 }, () => {
     await button(page, 'Release…').click()
     await button(page, 'Release').click()
     await stateOn(page).getByText('released').waitFor()
+    expect(await page.locator('.notice').textContent()).not.toMatch(/[\p{Cc}\p{Cf}]/u)
     expect(await stateOf(job, job.slice(0, 100))).toBe('released')
     expect(faults).toEqual([])
   })
@@ -269,6 +270,7 @@ describe('the page of idempotency keys', { timeout: 240_000 }, () => {
     await button(page, 'Release…').click()
     await button(page, 'Release').click()
     await page.getByText('You may look at this page, but not change anything.').waitFor()
+    await page.getByText('nothing was changed').waitFor()
     expect(await stateOf('invoice:4')).toBe('uncertain')
   })
 

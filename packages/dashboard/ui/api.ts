@@ -11,13 +11,17 @@ export interface PurgeTarget {
   readonly host?: string | undefined
 }
 
+/** The server has refused a request, and has not changed anything. */
+export class Refused extends Error {}
+
 async function ask<T>(path: string, init?: RequestInit): Promise<T> {
   const response = await fetch(path, { ...init, signal: AbortSignal.timeout(15_000) })
   const isJson = response.headers.get('content-type')?.includes('json')
   const body = isJson ? await response.json() : {}
   if (response.ok) return body
   const may = init?.method === 'POST' ? ' You may look at this page, but not change anything.' : ''
-  throw new Error(body.error ?? `the server refuses this request (HTTP ${response.status}).${may}`)
+  const Failure = response.status < 500 ? Refused : Error
+  throw new Failure(body.error ?? `the server refuses this request (HTTP ${response.status}).${may}`)
 }
 
 export const askKey = (key: string): Promise<KeyView> =>
