@@ -24,6 +24,7 @@ let stampede: Stampede
 let url: string
 let faults: string[]
 let mayPost: boolean
+let isSignedOut: boolean
 const closers: Array<() => unknown> = []
 const closeLater = (close: () => unknown): void => void closers.unshift(close)
 
@@ -34,6 +35,7 @@ afterAll(() => browser?.close())
 beforeEach(() => {
   faults = []
   mayPost = true
+  isSignedOut = false
 })
 afterEach(async () => {
   for (const context of browser.contexts()) await context.close()
@@ -64,9 +66,16 @@ async function onPostgres(): Promise<void> {
 async function start(created: Stampede): Promise<void> {
   stampede = created
   closeLater(() => created.close())
-  const authorize = ({ method }: { method?: string | undefined }) => mayPost || method !== 'POST'
+  const authorize = ({ method }: { method?: string | undefined }) =>
+    !isSignedOut && (mayPost || method !== 'POST')
   const dashboard = stampedeDashboard({ stampede, authorize })
-  const server = await serve(dashboard)
+  const server = await serve((req, res) =>
+    dashboard(req, res, () => {
+      if (!isSignedOut) res.writeHead(404).end()
+      else if (req.url !== '/sign-in') res.writeHead(302, { Location: '/sign-in' }).end()
+      else res.writeHead(200, { 'Content-Type': 'text/html' }).end('<h1>Sign in</h1>')
+    }),
+  )
   closeLater(() => server[Symbol.asyncDispose]())
   closeLater(() => dashboard.close())
   url = `http://127.0.0.1:${server.port}/`
@@ -272,6 +281,20 @@ describe('the page of idempotency keys', { timeout: 240_000 }, () => {
     await page.getByText('You may look at this page, but not change anything.').waitFor()
     await page.getByText('nothing was changed').waitFor()
     expect(await stateOf('invoice:4')).toBe('uncertain')
+  })
+
+  it('shows neither success nor a missing key if the app asks to sign in again', async () => {
+    await onRedis()
+    await uncertain('invoice:6')
+    const page = await open()
+    await look(page, 'invoice:6')
+    await button(page, 'Release…').click()
+    isSignedOut = true
+    await button(page, 'Release').click()
+    await page.locator('.notice').getByText('Sign in again.').waitFor()
+    await page.locator('.problem').getByText('Sign in again.').waitFor()
+    expect(await page.locator('main, .notice').getByText(/Settled|No record/).count()).toBe(0)
+    expect(await stateOf('invoice:6')).toBe('uncertain')
   })
 
   it('says in which store it found no key', async () => {
