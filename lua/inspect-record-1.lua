@@ -12,7 +12,7 @@
 --   UNKNOWN    the record is malformed or of another version; nothing follows
 
 local record = KEYS[1]
-local names = {'v', 's', 'attempt', 'fence', 'until', 'created', 'frame'}
+local names = {'v', 's', 'attempt', 'fence', 'until', 'created'}
 local fields = redis.call('HMGET', record, unpack(names))
 if redis.call('EXISTS', record) == 0 then return {'ABSENT'} end
 local state = fields[2]
@@ -35,7 +35,8 @@ fields[5], set = string.match(fields[5] or '', '^(%d+) ?(%d*)$')
 local from = math.max(now, tonumber(set or '') or 0)
 local lease_ms = state == 'running' and math.min(math.max(number(5, 1 / 0) - from, 0), 1e13) or 0
 if state == 'running' and lease_ms == 0 then state = 'lapsed' end
-local frame = state == 'completed' and ARGV[1] == '1' and fields[7] or ''
+-- Only on demand, because a list would copy the frames of hundreds of records into this engine.
+local frame = state == 'completed' and ARGV[1] == '1' and redis.call('HGET', record, 'frame') or ''
 local age_ms = math.max(now - math.min(number(6, 0), now), 0)
 local kept_ms = math.max(0, redis.call('PTTL', record))
 local reply = {state, attempt, fence, lease_ms, age_ms, kept_ms, frame}

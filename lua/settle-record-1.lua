@@ -1,7 +1,8 @@
 -- Applies an operator's decision on how an attempt ended. A running attempt can no longer finish.
 -- Waiters are woken, and a message makes every process drop its copy of the record. Without force,
--- only a record that is uncertain, lapsed or released is settled. The script begins with a write
--- that needs no memory, so it also works on a full server.
+-- only a record that is uncertain, lapsed or released is settled. The record gets a new fence, so
+-- another operator who saw the record before is refused. The script begins with a write that needs
+-- no memory, so it also works on a full server.
 --
 -- KEYS 1 record
 -- ARGV 1 new state: completed | released  2 how long to keep the record, ms
@@ -34,11 +35,10 @@ local is_meant = ARGV[4] == '1' or ARGV[4] == '0' and is_idle
 if not is_meant and ARGV[4] ~= state .. ' ' .. (fields[4] or '') then return {'REFUSED', now} end
 
 redis.call('HDEL', record, 'token', 'until')
-redis.call('HSET', record, 's', as, 'ended', '', 'lost', 0, 'recovery', 0)
--- begin-record refuses malformed numbers for ever, so replace them.
-if not number(4) then
-  redis.call('HSET', record, 'fence', string.format('%.0f', time[1] * 1000000 + time[2]))
-end
+-- begin-record refuses malformed and larger numbers for ever, so write none.
+local fence = math.max((number(4) or 0) + 1, time[1] * 1000000 + time[2])
+fence = string.format('%.0f', math.min(fence, 9007199254740990))
+redis.call('HSET', record, 's', as, 'fence', fence, 'ended', '', 'lost', 0, 'recovery', 0)
 if not number(5) then redis.call('HSET', record, 'attempt', 1) end
 if as == 'completed' then
   redis.call('HSET', record, 'frame', ARGV[3])

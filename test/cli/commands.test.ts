@@ -12,11 +12,13 @@ import { requestKey } from '@stampede/core/operator'
 import { stampedeDashboard } from '@stampede/dashboard'
 import { stampedeCache } from '@stampede/express'
 import { createLocks } from '@stampede/locks'
+import { idempotentFront } from '@stampede/node-http'
 import { observe } from '@stampede/operate'
 import { redisStore } from '@stampede/redis'
 import express from 'express'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { serve } from '../../packages/node-http/src/testing/raw-client.ts'
 import { LIFETIMES } from '../harness/bare-store.ts'
 import { commandLine, program } from '../harness/command-line.ts'
 import { createGate } from '../harness/origin.ts'
@@ -393,6 +395,22 @@ describe('idempotency', () => {
     expect((await withSecret(...settle)).code).toBe(1)
     const shownValue = await withSecret('idempotency', 'show', 'invoice:7', '--job', '--json')
     expect(JSON.parse(shownValue.out).record).toMatchObject({ value: { by: 'hand' } })
+  })
+
+  it('sets the response of a request, with the bytes of the body that was given', async () => {
+    const scope = () => 'ada'
+    const fail = idempotentFront((_req, res) => void res.writeHead(500).end(), { stampede, scope })
+    await using app = await serve(fail)
+    const init = { method: 'POST', headers: { 'Idempotency-Key': 'k-1' } }
+    const post = () => fetch(`http://127.0.0.1:${app.port}/pay`, init)
+    expect((await post()).status).toBe(500)
+    const body = '{"id": 12345678901234567890}'
+    const answer = ['--status', '201', '--body', body]
+    const settled = await withSecret('idempotency', 'settle', 'k-1', '--scope', 'ada', ...answer)
+    expect(settled.code).toBe(0)
+    const repeat = await post()
+    expect([repeat.status, await repeat.text()]).toEqual([201, body])
+    expect(repeat.headers.get('content-type')).toBe('application/json; charset=utf-8')
   })
 })
 

@@ -24,6 +24,7 @@ let stampede: Stampede
 let url: string
 let faults: string[]
 let mayPost: boolean
+let isSignedOut: boolean
 const closers: Array<() => unknown> = []
 const closeLater = (close: () => unknown): void => void closers.unshift(close)
 
@@ -34,6 +35,7 @@ afterAll(() => browser?.close())
 beforeEach(() => {
   faults = []
   mayPost = true
+  isSignedOut = false
 })
 afterEach(async () => {
   for (const context of browser.contexts()) await context.close()
@@ -64,9 +66,16 @@ async function onPostgres(): Promise<void> {
 async function start(created: Stampede): Promise<void> {
   stampede = created
   closeLater(() => created.close())
-  const authorize = ({ method }: { method?: string | undefined }) => mayPost || method !== 'POST'
+  const authorize = ({ method }: { method?: string | undefined }) =>
+    !isSignedOut && (mayPost || method !== 'POST')
   const dashboard = stampedeDashboard({ stampede, authorize })
-  const server = await serve(dashboard)
+  const server = await serve((req, res) =>
+    dashboard(req, res, () => {
+      if (!isSignedOut) res.writeHead(404).end()
+      else if (req.url !== '/sign-in') res.writeHead(302, { Location: '/sign-in' }).end()
+      else res.writeHead(200, { 'Content-Type': 'text/html' }).end('<h1>Sign in</h1>')
+    }),
+  )
   closeLater(() => server[Symbol.asyncDispose]())
   closeLater(() => dashboard.close())
   url = `http://127.0.0.1:${server.port}/`
@@ -224,6 +233,7 @@ describe('the page of idempotency keys', { timeout: 240_000 }, () => {
     await button(page, 'Release…').click()
     await button(page, 'Release').click()
     await stateOn(page).getByText('released').waitFor()
+    expect(await page.locator('.notice').textContent()).not.toMatch(/[\p{Cc}\p{Cf}]/u)
     expect(await stateOf(job, job.slice(0, 100))).toBe('released')
     expect(faults).toEqual([])
   })
@@ -250,11 +260,13 @@ describe('the page of idempotency keys', { timeout: 240_000 }, () => {
     expect((await stampede.idempotency.inspect({ scope: SCOPE, key: 'k-1' }))?.state).toBe(
       'released',
     )
-    await page.getByLabel('Body').fill('{"id":42}')
+    const body = '{"id": 12345678901234567890}'
+    await page.getByLabel('Body').fill(body)
     await button(page, 'Set the result').click()
-    await page.getByText('HTTP 201, 9 B').waitFor()
+    await page.getByText('HTTP 201, 28 B').waitFor()
     const repeat = await post()
-    expect([repeat.status, await repeat.json()]).toEqual([201, { id: 42 }])
+    expect([repeat.status, await repeat.text()]).toEqual([201, body])
+    expect(repeat.headers.get('content-type')).toBe('application/json; charset=utf-8')
     expect(faults).toEqual([])
   })
 
@@ -267,7 +279,27 @@ describe('the page of idempotency keys', { timeout: 240_000 }, () => {
     await button(page, 'Release…').click()
     await button(page, 'Release').click()
     await page.getByText('You may look at this page, but not change anything.').waitFor()
+    await page.getByText('nothing was changed').waitFor()
     expect(await stateOf('invoice:4')).toBe('uncertain')
+  })
+
+  it('shows neither success nor a missing key if the app asks to sign in again', async () => {
+    await onRedis()
+    await uncertain('invoice:6')
+    const page = await open()
+    await look(page, 'invoice:6')
+    await button(page, 'Release…').click()
+    isSignedOut = true
+    await button(page, 'Release').click()
+    await page.locator('.notice').getByText('Sign in again.').waitFor()
+    await page.locator('.problem').getByText('Sign in again.').waitFor()
+    expect(
+      await page
+        .locator('main, .notice')
+        .getByText(/Settled|No record/)
+        .count(),
+    ).toBe(0)
+    expect(await stateOf('invoice:6')).toBe('uncertain')
   })
 
   it('says in which store it found no key', async () => {

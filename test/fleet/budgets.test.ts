@@ -156,6 +156,7 @@ describe('an operation on idempotency keys', () => {
     ['a step', (store, grant) => store.keepStep(grant, 'step', Buffer.from('1'))],
     ['an end', async (store, grant) => store.finish(grant, released, prints)],
     ['an inspection', (store) => store.inspect('i')],
+    ['a list', (store) => store.list('', 100)],
     ['an operator’s word', (store) => store.settle('i', released, { force: true })],
   ]
 

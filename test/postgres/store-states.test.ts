@@ -273,6 +273,30 @@ describePostgres('a store in PostgreSQL', () => {
     expect((await rowsRead()) - before).toBeLessThan(1_000)
   })
 
+  it('lists the records after a page of which one is deleted meanwhile', async () => {
+    await using process = start({ schema: 'paged' }, { max: 3 })
+    await process.store.migrate()
+    await server().query(`insert into paged.idempotency
+      (key, state, exact, canonical, fence, expires_at)
+      select convert_to('key ' || i, 'UTF8'), 'uncertain', '', '', 1, now() + interval '1 day'
+      from generate_series(1, 4) i`)
+    const { idempotency } = process.store
+    await idempotency.inspect('key 1')
+    const other = await process.pool.connect()
+    // The list has the keys of its page, and waits for this table.
+    await other.query('begin; lock table paged.idempotency_step in access exclusive mode')
+    const listing = idempotency.list('', 2)
+    const waiting = `select from pg_locks where not granted
+      and relation = 'paged.idempotency_step'::regclass`
+    await expect.poll(() => server().query(waiting), { timeout: 20_000 }).toHaveLength(1)
+    await other.query(`delete from paged.idempotency where key = 'key 2'; commit`)
+    other.release()
+    const first = await listing
+    expect(first.records.map(({ key }) => key)).toEqual(['key 1'])
+    const next = await idempotency.list(first.cursor, 2)
+    expect(next.records.map(({ key }) => key)).toEqual(['key 3', 'key 4'])
+  })
+
   it('deletes expired records, and no others', async () => {
     await using process = start({ schema: 'swept' })
     await process.store.migrate()

@@ -139,6 +139,44 @@ describe('a record of an idempotency key', () => {
     }
   })
 
+  it('is listed as unreadable if it is no hash or has another layout, beside the others', async () => {
+    await admin.set(KEY, 'x')
+    await admin.hset('t:4:{=i:other}', { ...SOUND, v: '2' })
+    await admin.hset('t:4:{=i:sound}', SOUND)
+    const { records } = await open().list('', 100)
+    const states = records.map(({ key, state }) => [key, state])
+    expect(states.sort()).toEqual([
+      ['k', 'unreadable'],
+      ['other', 'unreadable'],
+      ['sound', 'lapsed'],
+    ])
+    const facts = { attempt: 0, fence: '', leaseForMs: 0, ageMs: 0, keepForMs: 0, steps: [] }
+    expect(records.find(({ key }) => key === 'k')).toMatchObject(facts)
+  })
+
+  it('is listed without a read of its frame, and by an inspection with one', async () => {
+    const { until: _, token: __, ...rest } = SOUND
+    await admin.hset(KEY, { ...rest, s: 'completed', frame: 'bytes' })
+    const store = open()
+    const trace = await server.traceCommands()
+    const { records } = await store.list('', 100)
+    const reads = (await trace.stop()).filter(({ text }) => text.includes('"frame"'))
+    expect([records.length, reads]).toEqual([1, []])
+    expect((await store.inspect('k'))?.frame?.toString()).toBe('bytes')
+  })
+
+  it('is listed while the breaker is open, as the breaker does not count lists', async () => {
+    await admin.hset(KEY, SOUND)
+    await admin.hset('t:4:{=i:other}', SOUND)
+    const store = open({ commandTimeoutMs: 1_000 })
+    await store.inspect('k')
+    await server.pause()
+    const failed = await Promise.allSettled([1, 2, 3].map(() => store.inspect('k')))
+    await server.resume()
+    expect(failed.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+    expect((await store.list('', 100)).records).toHaveLength(2)
+  })
+
   it('lets no attempt begin if it has random invalid fields, and causes no unexpected error', async () => {
     const store = open()
     const value = fc.oneof(

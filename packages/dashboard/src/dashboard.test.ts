@@ -181,11 +181,11 @@ describe('api/key', () => {
   })
 })
 
-it('api/locks has all locks of a page, also more than a hundred', async () => {
+it('api/locks has all locks of a page, also more than a hundred, with any name', async () => {
   const store = memoryStore()
   const other = createStampede({ store })
   for (let i = 0; i < 120; i++) {
-    store.locks.acquire(`lock ${i}`, { token: `t${i}`, leaseMs: 60_000, queue: false })
+    store.locks.acquire(`lock #${i}`, { token: `t${i}`, leaseMs: 60_000, queue: false })
   }
   const watching = stampedeDashboard({ stampede: other, authorize: () => true })
   await using own = await serve(watching)

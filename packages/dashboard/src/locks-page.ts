@@ -15,7 +15,6 @@ const PAGE = 100
 
 export async function locksView(operator: StoreOperator, cursor: string): Promise<LocksView> {
   const page = await operator.scan('lock', cursor, PAGE)
-  const keys = page.keys.filter((key) => !key.includes('#'))
-  const infos = await Promise.all(keys.map((key) => operator.inspectLock(key)))
+  const infos = await Promise.all(page.keys.map((key) => operator.inspectLock(key)))
   return { cursor: page.cursor, locks: infos.filter((info) => info !== undefined) }
 }

@@ -11,13 +11,21 @@ export interface PurgeTarget {
   readonly host?: string | undefined
 }
 
+/** The server has refused a request, and has not changed anything. */
+export class Refused extends Error {}
+
 async function ask<T>(path: string, init?: RequestInit): Promise<T> {
   const response = await fetch(path, { ...init, signal: AbortSignal.timeout(15_000) })
   const isJson = response.headers.get('content-type')?.includes('json')
   const body = isJson ? await response.json() : {}
-  if (response.ok) return body
-  const may = init?.method === 'POST' ? ' You may look at this page, but not change anything.' : ''
-  throw new Error(body.error ?? `the server refuses this request (HTTP ${response.status}).${may}`)
+  // After the end of a session, many apps redirect to a page for signing in.
+  if (response.ok && isJson) return body
+  const look = init?.method === 'POST' ? ' You may look at this page, but not change anything.' : ''
+  const hint = response.ok ? ' Sign in again.' : look
+  const text = `the server refuses this request (HTTP ${response.status}).${hint}`
+  const Failure = response.status < 500 ? Refused : Error
+  // The app may have sent JSON of its own.
+  throw new Failure(typeof body?.error === 'string' ? body.error : text)
 }
 
 export const askKey = (key: string): Promise<KeyView> =>

@@ -9,6 +9,7 @@ import { Idempotency } from './pages/idempotency.tsx'
 import { KeyPage } from './pages/key.tsx'
 import { Locks } from './pages/locks.tsx'
 import { PurgePage } from './pages/purge.tsx'
+import { Text } from './parts/key-text.tsx'
 import { type Notify, PurgeDialog, usePurges } from './parts/purge-form.tsx'
 import { type Address, useAddress } from './routing.ts'
 import { type Theme, useTheme } from './theme.ts'
@@ -54,7 +55,7 @@ export function App() {
       <div class="notices" role="status">
         {notice && (
           <p class={notice.isBad ? 'notice bad' : 'notice'}>
-            {notice.text}
+            <Text text={notice.text} />
             <button type="button" class="small" onClick={() => setNotice(undefined)}>
               Close
             </button>

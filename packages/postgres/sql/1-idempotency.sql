@@ -363,7 +363,8 @@ end $$;
 -- FOR OPERATORS
 
 -- The record of a key, or `most` of a state after it, without frames. Replies pairs of a key in hex
--- and its record, which is null if it has expired.
+-- and its record. The record is null if it has expired, or if the sweep deleted it between the two
+-- statements, so that a page is never shorter than what was found.
 create function stampede.inspect(k bytea, in_state bytea, most bigint) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -375,7 +376,7 @@ begin
     into keys using k, most;
   end if;
   return (select coalesce(json_agg(json_build_array(
-    encode(i.key, 'hex'),
+    encode(listed.key, 'hex'),
     case when i.expires_at > clock_timestamp() then json_build_object(
       'state', case when i.state = 'running' and i.lease_until <= clock_timestamp() then 'lapsed'
         else i.state end,
@@ -386,10 +387,12 @@ begin
       'frame', case when most = 0 then encode(i.frame, 'base64') end,
       'steps', array(select s.name from stampede.idempotency_step s where s.key = i.key)
     ) end
-  ) order by i.key), '[]') from stampede.idempotency i where i.key = any (keys))::text;
+  ) order by listed.key), '[]')
+    from unnest(keys) listed (key) left join stampede.idempotency i on i.key = listed.key)::text;
 end $$;
 
--- `force`: 1, 0, or the state and fence to settle. The notice makes every process drop its copy.
+-- `force`: 1, 0, or the state and fence to settle. The new fence refuses another operator who saw
+-- the record before. The notice makes every process drop its copy.
 create function stampede.settle(
   k bytea, as_state bytea, keep_ms bigint, response bytea, force bytea
 ) returns text
@@ -404,7 +407,8 @@ begin
   if convert_from(force, 'UTF8') not in ('1', r.state || ' ' || r.fence,
     (r.state in ('running', 'completed'))::int::text) then return '"refused"'; end if;
   update stampede.idempotency i set state = convert_from(as_state, 'UTF8'), token = null,
-    ended = null, lost = 0, recovery = false, expires_at = stampede.after(keep_ms),
+    fence = stampede.next_fence(i.fence), ended = null, lost = 0, recovery = false,
+    expires_at = stampede.after(keep_ms),
     frame = case when as_state = convert_to('completed', 'UTF8') then response end
   where i.key = k;
   perform stampede.wake(k);

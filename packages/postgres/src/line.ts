@@ -7,7 +7,7 @@ export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
 /** The rows of each statement in a message. The result of pg is a list only if it has several. */
 export function rowsOfEach(result: unknown): readonly Rows[] {
-  return ([result ?? []].flat() as ReadonlyArray<{ rows: Rows }>).map(({ rows }) => rows)
+  return [(result ?? []) as { rows: Rows }].flat().map(({ rows }) => rows)
 }
 
 /** A connection in a transaction. The first of `commit`, `rollback`, `giveBack` ends its use. */

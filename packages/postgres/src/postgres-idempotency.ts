@@ -129,7 +129,11 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 
   /** Keys and their records, which are undefined if they have expired. */
-  async #read(key: string, inState: string, limit: number): Promise<[string, Inspection?][]> {
+  async #read(
+    key: string,
+    inState: string,
+    limit: number,
+  ): Promise<[string, Inspection | undefined][]> {
     const pairs = await this.#db.call<StoredPair[]>('inspect', key, inState, limit)
     return pairs.map(([hex, known]) => {
       const frame = typeof known?.frame === 'string' ? bytesOf(known.frame) : undefined

@@ -806,6 +806,25 @@ function settling(on: () => Stage): void {
     },
   )
 
+  it.each([...settleable, ...guarded])(
+    'refuses a second operator who saw a record that is %s before it was settled',
+    async (_, prepare) => {
+      await prepare()
+      const { state, fence } = (await on().b.inspect('k')) ?? {}
+      const seen = { force: `${state} ${fence}` }
+      const [first, second] = [completed('first'), completed('second')]
+      const end = state === 'released' ? released() : first
+      expect(await on().a.settle('k', end, seen)).toBe('settled')
+      expect(await on().b.settle('k', second, seen)).toBe('refused')
+      // Settled once more, so that the record has the state that was seen, and other contents.
+      await on().a.settle('k', first, FORCED)
+      expect(await on().b.settle('k', second, seen)).toBe('refused')
+      expect(await on().answer()).toBe('first')
+      const after = (await on().b.inspect('k'))?.fence ?? '0'
+      expect(BigInt(after)).toBeGreaterThan(BigInt(fence ?? '0'))
+    },
+  )
+
   it('settles a record once if two operators have seen it in one state', async () => {
     await on().lapsedIntoUncertain()
     const { state, fence } = (await on().b.inspect('k')) ?? {}

@@ -168,7 +168,7 @@ function readAnswer(values: Values): Answer | undefined {
   if (body !== undefined && status === undefined) throw new UsageError('--body needs --status')
   if (value !== undefined) return { value: readJson('--value', value) }
   if (status === undefined) return undefined
-  return { status: Number(status), ...(body !== undefined && { body: jsonOrText(body) }) } as Answer
+  return { status: Number(status), ...(body !== undefined && bodyOf(body)) } as Answer
 }
 
 function readJson(option: string, json: string): unknown {
@@ -179,11 +179,16 @@ function readJson(option: string, json: string): unknown {
   }
 }
 
-function jsonOrText(body: string): unknown {
+/** The body stays as it is, because JavaScript would round its large numbers. */
+function bodyOf(body: string): object {
+  const type = isJson(body) ? 'application/json' : 'text/plain'
+  return { body, headers: { 'content-type': `${type}; charset=utf-8` } }
+}
+
+function isJson(body: string): boolean {
   try {
-    const value: unknown = JSON.parse(body)
-    return typeof value === 'object' ? value : body
+    return typeof JSON.parse(body) === 'object'
   } catch {
-    return body
+    return false
   }
 }

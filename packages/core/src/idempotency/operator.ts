@@ -28,7 +28,7 @@ export type IdempotencyKeyRef =
 export interface IdempotencyRecord extends Omit<Inspection, 'fence' | 'frame'> {
   /** Name of the record in the store: a keyed hash of scope and key. Events have it, too. */
   readonly internalKey: string
-  /** Fence of the newest attempt. */
+  /** Fence of the newest attempt. If an operator settles the record, the fence rises. */
   readonly fence: bigint
   /** Response of a completed request. `body` is undefined if it was not stored. */
   readonly response?: {
@@ -50,7 +50,8 @@ export interface IdempotencyOperator {
   /**
    * Lists the records of all keys, without responses and in no order, page by page. The first page
    * has the cursor `''`. A page is the result of a bounded search, so it may be empty before the
-   * end, where its `cursor` is `''`. A record may be listed twice. `store`: name of the store.
+   * end, where its `cursor` is `''`. A record whose state changes meanwhile may be listed twice, or
+   * be missing. `store`: name of the store.
    */
   list(cursor?: string): Promise<RecordPage & { readonly store: string }>
   /**

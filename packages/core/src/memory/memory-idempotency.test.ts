@@ -1,7 +1,9 @@
 // The memory limits of a store in one process. test/contracts/idempotency-stores.versions.test.ts
 // runs the contract.
 
+import { hash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { timesSlower } from '../testing/cpu-time.ts'
 import { ManualClock } from '../testing/index.ts'
 import { MemoryIdempotency } from './memory-idempotency.ts'
 
@@ -51,6 +53,15 @@ describe('the idempotency records of this process', () => {
     )
     await clock.advance(31_000)
     expect(await begin('d')).toMatchObject({ key: 'd' })
+  })
+
+  it('are listed page by page without a sort of all keys', () => {
+    const { store, ask } = setUp()
+    const keys = Array.from({ length: 60_000 }, (_, i) => hash('sha256', `${i}`, 'base64url'))
+    for (const key of keys) void ask(key)
+    const list = () => void store.list('', 500)
+    const sort = () => void [...keys].sort()
+    expect(timesSlower(list, sort, 0.5)).toBeLessThanOrEqual(0.5)
   })
 
   it('have room again after an operator settled a large response', async () => {

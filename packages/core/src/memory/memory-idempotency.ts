@@ -176,12 +176,12 @@ export class MemoryIdempotency
 
   /** In the order of the keys. The cursor is the last key. */
   async list(cursor: string, limit: number): Promise<RecordPage> {
-    const keys = [...this.#records.keys()].filter((key) => key > cursor).sort()
-    const records = keys.slice(0, limit).flatMap((key) => {
+    const { keys, isLast } = firstAfter(cursor, limit, this.#records.keys())
+    const records = keys.flatMap((key) => {
       const record = this.#records.get(key)
       return record === undefined ? [] : { key, ...shown(record, this.now()) }
     })
-    return { cursor: keys.length > limit ? (keys[limit - 1] ?? '') : '', records }
+    return { cursor: isLast ? '' : (keys.at(-1) ?? ''), records }
   }
 
   async settle(key: string, end: Settlement, { force }: { force: Force }): Promise<SettleReply> {
@@ -193,6 +193,7 @@ export class MemoryIdempotency
         ? force === `${state} ${fence}`
         : force || (state !== 'running' && state !== 'completed')
     if (!isMeant) return 'refused'
+    record.fence = this.fences.next()
     record.lost = 0
     record.recovery = false
     record.ended = ''
@@ -257,6 +258,26 @@ export class MemoryIdempotency
     this.#bytes += bytes - record.bytes
     record.bytes = bytes
   }
+}
+
+/** The first keys after the cursor. A sort of all keys for each page would block the process. */
+function firstAfter(
+  cursor: string,
+  limit: number,
+  all: Iterable<string>,
+): { keys: string[]; isLast: boolean } {
+  let keys: string[] = []
+  let end: string | undefined
+  let count = 0
+  for (const key of all) {
+    if (key <= cursor) continue
+    count += 1
+    if (end !== undefined && key > end) continue
+    if (keys.push(key) < 2 * limit) continue
+    keys = keys.sort().slice(0, limit)
+    end = keys.at(-1)
+  }
+  return { keys: keys.sort().slice(0, limit), isLast: count <= limit }
 }
 
 function begun(key: string, record: Record): BeginReply {

@@ -250,10 +250,13 @@ export interface IdempotencyStore {
   /**
    * Lists records page by page, beginning with the cursor ''. The work of one call is bounded: it
    * examines about `limit` names, and `records` may be empty before the end. A record that exists,
-   * and keeps its state, during the whole scan is listed at least once.
+   * and keeps one state, during the whole scan is listed at least once.
    */
   list(cursor: string, limit: number): Promise<RecordPage>
-  /** Settles a record, if `force` allows it. A running attempt loses its lease. Wakes waiters. */
+  /**
+   * Settles a record, if `force` allows it. A running attempt loses its lease. Wakes waiters. The
+   * record gets a greater fence, so that another operator who saw its old state is refused.
+   */
   settle(key: string, settlement: Settlement, options: { force: Force }): Promise<SettleReply>
   close(): Promise<void>
 }

@@ -141,9 +141,10 @@ const MEANING: Readonly<Record<KeyRecordView['state'], string>> = {
   lapsed:
     'The lease of the last attempt ran out: its process died, was frozen or was cut off. The next request runs the handler as a recovery, or makes the key uncertain, as onLeaseExpired says.',
   completed: 'The work was done. Repeats get its result.',
-  released: 'The work was not done. The next request runs the handler.',
+  released:
+    'The last attempt failed, or an operator released the key. Part of the work may be done. The next request runs the handler.',
   uncertain:
-    'It is unknown whether the work was done. Repeats are refused (409) until you settle the key. Find out first, for example from the payment provider.',
+    'It is unknown whether the work was done. Repeats are refused (409) until you settle the key, or it expires and the handler runs. Find out first, for example from the payment provider.',
 }
 
 interface FoundProps {
@@ -156,8 +157,8 @@ function Found({ shown: { ref, record, error }, onSettle }: FoundProps) {
   if (record === undefined) {
     return (
       <p class="problem">
-        No record of <Text text={nameOf(ref)} />: the key was not used, has expired, or has another
-        scope, or its app has another secret or store.
+        No record of <Text text={nameOf(ref)} />: the key was not used, has expired, runs now in a
+        transaction, or has another scope, or its app has another secret or store.
       </p>
     )
   }
@@ -260,6 +261,7 @@ function Stored() {
           Show
           <select
             value={wanted}
+            disabled={isReading}
             onChange={(event) => {
               setWanted(event.currentTarget.value as typeof wanted)
               setPage(undefined)
@@ -277,7 +279,7 @@ function Stored() {
         </button>
         {page !== undefined && page.cursor !== '' && (
           <button type="button" disabled={isReading} onClick={() => void read(page.cursor)}>
-            Go on
+            Next page
           </button>
         )}
       </form>
@@ -295,7 +297,7 @@ function Stored() {
                 : 'No such key among those that were read.'
             }
           />
-          {page.cursor !== '' && <p>The store has more. Press “Go on”.</p>}
+          {page.cursor !== '' && <p>The store has more. Press “Next page”.</p>}
           {page.records.length > 0 && (
             <p class="source">
               The store has only hashes of keys. To find a key, search your logs of the events

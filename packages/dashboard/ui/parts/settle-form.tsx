@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { KeyRecordView } from '../../src/idempotency-page.ts'
-import { type KeyRef, settle } from '../api.ts'
+import { type KeyRef, Refused, settle } from '../api.ts'
 import { Text } from './key-text.tsx'
 
 export interface Settling {
@@ -27,9 +27,10 @@ const EFFECTS: Readonly<Record<KeyRecordView['state'], string>> = {
   running:
     'An attempt runs now. It loses its lease, its result does not count, and it may still do its work.',
   completed: 'The stored result is gone.',
-  uncertain: 'The last attempt may have done its work.',
+  uncertain: 'The last attempt may have done its work, or may still do it.',
   lapsed: 'The last attempt may have done its work, or may still do it.',
-  released: 'The last attempt failed, and said that its work was not done.',
+  released:
+    'The last attempt failed, or an operator released the key. Part of the work may be done.',
 }
 
 /** The replies by which nothing is settled. */
@@ -57,12 +58,15 @@ export function SettleDialog({ settling, onEnd }: SettleDialogProps) {
     const given = isJob ? { value: parsed(body) } : { status: Number(status), ...bodyOf(body) }
     const failure = await settle(ref, record, how === 'resolve' ? given : undefined).then(
       () => undefined,
-      (error: Error) => error.message,
+      (error: Error) => error,
     )
     setRunning(false)
     if (failure === undefined) return onEnd(`Settled ${nameOf(ref)}.`)
+    const { message } = failure
     const text =
-      REFUSALS[failure] ?? `the request failed: ${failure}. Check whether it took effect.`
+      failure instanceof Refused
+        ? (REFUSALS[message] ?? `nothing was changed: ${message}`)
+        : `the request failed: ${message}. Check whether it took effect.`
     onEnd(`${nameOf(ref)}: ${text}`, true)
   }
   return (
@@ -174,9 +178,12 @@ function isJson(text: string): boolean {
 
 const parsed = (text: string): unknown => (isJson(text) ? JSON.parse(text) : text)
 
-/** As in the command line: an object or array is sent as JSON, everything else as text. */
-function bodyOf(text: string): { readonly body?: unknown } {
+/**
+ * As in the command line: an object or array is sent as JSON, everything else as text. The text
+ * stays as it is, because JavaScript would round its large numbers.
+ */
+function bodyOf(text: string): object {
   if (text === '') return {}
-  const value = parsed(text)
-  return { body: typeof value === 'object' ? value : text }
+  const type = typeof parsed(text) === 'object' ? 'application/json' : 'text/plain'
+  return { body: text, headers: { 'content-type': `${type}; charset=utf-8` } }
 }

@@ -37,6 +37,8 @@ type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 
 const BEGINS = { begins: true }
 const ALSO_IF_UNAVAILABLE = { ignoreBreaker: true }
+/** The scripts of a list must not delay requests in the queue, or open the breaker of the app. */
+const LISTS = { isBackground: true }
 
 export class RedisIdempotency implements IdempotencyStore {
   readonly name = 'redis'
@@ -124,7 +126,8 @@ export class RedisIdempotency implements IdempotencyStore {
   async list(cursor: string, limit: number): Promise<RecordPage> {
     const page = await new RedisOperator(this.#link).scan('idempotency', cursor, limit)
     const listed = page.keys.map(async (key) => {
-      const found = await this.#link.run(inspectRecord, PREFIX + key, [0], readListed)
+      const inspected = this.#link.run(inspectRecord, PREFIX + key, [0], readListed, LISTS)
+      const found = await inspected.catch(readWrongType)
       return found === undefined ? [] : { ...found, key }
     })
     return { cursor: page.cursor, records: (await Promise.all(listed)).flat() }
@@ -233,15 +236,23 @@ export function readInspection(raw: unknown): Inspection | undefined {
   return { ...found, state, frame: state === 'completed' ? bytes(parts[6]) : undefined }
 }
 
+type Listed = Omit<RecordPage['records'][number], 'key'>
+
+/** A record of another program, which is not a hash. */
+function readWrongType(error: Error): Listed | undefined {
+  if (error.message.includes('WRONGTYPE')) return readListed('UNKNOWN')
+  throw error
+}
+
 /** A record that this version cannot read must not hide the others of a list. */
-function readListed(raw: unknown): Omit<RecordPage['records'][number], 'key'> | undefined {
+function readListed(raw: unknown): Listed | undefined {
   const parts: readonly unknown[] = Array.isArray(raw) ? raw : [raw]
   const text = String(parts[0])
   if (text === 'ABSENT') return undefined
   return {
     state: STATES.find((each) => each === text) ?? 'unreadable',
-    attempt: Number(parts[1]),
-    fence: String(parts[2]),
+    attempt: Number(parts[1] ?? 0),
+    fence: String(parts[2] ?? ''),
     leaseForMs: duration(parts[3]),
     ageMs: duration(parts[4]),
     keepForMs: duration(parts[5]),
