@@ -13,7 +13,6 @@ type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
-type RecordPage = Awaited<ReturnType<IdempotencyStore['list']>>
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const
 /** How long a key is reported busy if only its transaction knows when it ends. */
@@ -104,7 +103,7 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 
   /** `cursor` is the place of the state in `STATES`, and the last key. */
-  async list(cursor: string, limit: number): Promise<RecordPage> {
+  readonly list: IdempotencyStore['list'] = async (cursor, limit) => {
     const at = Number(cursor[0] ?? 0)
     const page = await this.#read(cursor.slice(1), STATES[at] ?? '', limit)
     const [last] = page[limit - 1] ?? []
