@@ -85,7 +85,7 @@ export interface EventFields {
     readonly as: 'completed' | 'released' | 'uncertain'
     readonly reply: 'finished' | 'resurrected' | 'stale' | 'late' | 'failed' | 'ended' | 'unknown'
   }
-  /** An operator settles a key. */
+  /** This process settles a key for an operator. */
   'idempotency.settled': { readonly as: 'completed' | 'released' }
   /**
    * A `stampedeCache` has seen its first 100 GET requests; `reason` is the most frequent one for no
