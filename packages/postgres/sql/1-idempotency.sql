@@ -388,7 +388,10 @@ begin
       'steps', array(select s.name from stampede.idempotency_step s where s.key = i.key)
     ) end
   ) order by listed.key), '[]')
-    from unnest(keys) listed (key) left join stampede.idempotency i on i.key = listed.key)::text;
+    from unnest(keys) listed (key) left join lateral (
+      -- With LIMIT, PostgreSQL never reads the whole table to join it.
+      select * from stampede.idempotency where key = listed.key limit 1
+    ) i on true)::text;
 end $$;
 
 -- `force`: 1, 0, or the state and fence to settle. The new fence refuses another operator who saw
