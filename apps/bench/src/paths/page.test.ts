@@ -9,14 +9,14 @@ const AROUND = {
   loadBefore: 0,
 }
 const ROUTE = { id: 'route', name: 'the route', kind: 'uncached' } as const
-const MISS = { id: 'miss', name: 'a miss', kind: 'ours', floor: 'route', wanted: 1.5 } as const
+const MISS = { id: 'miss', name: 'a miss', kind: 'ours', floor: 'route' } as const
 
 const measured = (micros: readonly number[]) => micros.map((cpuMicros) => ({ cpuMicros }))
-const runOn = (node: string, missMicros: readonly number[]): PathsRun => ({
+const runOn = (node: string, missMicros: readonly number[], wanted = 1.5): PathsRun => ({
   ...{ ...AROUND, node },
   rows: [
     { ...ROUTE, rounds: measured([100, 200, 100]) },
-    { ...MISS, rounds: measured(missMicros) },
+    { ...MISS, wanted, rounds: measured(missMicros) },
   ],
 })
 
@@ -27,6 +27,14 @@ describe('the page of the paths', () => {
     expect(page).toContain('| the route |  | 100 |  | 100 |  |')
     expect(page).toContain('| a miss | ≤ 1.5 | 150 | 1.40 | 210 | **2.00** |')
     expect(page).toContain('- Node v24.2.0, on 2026-01-02 at abc: 3 rounds of 800 ms')
+  })
+
+  it('compares each version of Node with its own target', () => {
+    const page = pathsPage([
+      runOn('v20.1.0', [160, 320, 160]),
+      runOn('v24.2.0', [160, 400, 210], 2.2),
+    ])
+    expect(page).toContain('| a miss | ≤ 1.5, ≤ 2.2 | 160 | **1.60** | 210 | 2.00 |')
   })
 
   it('finds one run for each version of Node, the oldest version first', () => {

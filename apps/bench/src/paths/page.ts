@@ -32,8 +32,8 @@ export function runsIn(folder: string): PathsRun[] {
 export function pathsPage(runs: readonly PathsRun[]): string {
   const rows = runs[0]?.rows ?? []
   const columns = runs.flatMap((run) => [`Node ${majorOf(run)}: CPU µs`, '÷ route'])
-  const cells = rows.map(({ id, name, wanted }) => [
-    ...[name, wanted === undefined ? '' : `≤ ${wanted}`],
+  const cells = rows.map(({ id, name }) => [
+    ...[name, wantedIn(runs, id)],
     ...runs.flatMap((run) => figuresOf(run, id)),
   ])
   const facts = runs.map((run) => {
@@ -46,6 +46,12 @@ export function pathsPage(runs: readonly PathsRun[]): string {
     runs: list(facts, 'No run.'),
     table: table(['path', 'wanted', ...columns], cells),
   })
+}
+
+/** The highest ratio that meets the target. Versions of Node may have different targets. */
+function wantedIn(runs: readonly PathsRun[], id: string): string {
+  const each = runs.map(({ rows }) => rows.find((row) => row.id === id)?.wanted)
+  return [...new Set(each)].flatMap((wanted) => (wanted ? `≤ ${wanted}` : [])).join(', ')
 }
 
 /** The CPU time and its ratio to the route, in bold if it misses the target. */
