@@ -376,8 +376,7 @@ describe('stampede.close()', () => {
       await closed
       after(store as FaultyStore)
       await clock.advance(3_000)
-      origin.run(0).resolve('v')
-      await settled()
+      await origin.run(0).resolve('v')
       expect(origin.calls).toBe(1)
       expect(new Set(await Promise.all(asked))).toEqual(new Set(['v']))
     },

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createStampede } from './stampede.ts'
 import { IdempotencyBench } from './testing/idempotency-bench.ts'
 import { settled } from './testing/index.ts'
-import { begin, clock, end, KEY, outcome, setUp, setUpTwo } from './testing/resolve-bench.ts'
+import { begin, begun, clock, end, KEY, outcome, setUp, setUpTwo } from './testing/resolve-bench.ts'
 import { refuse } from './testing/store-doubles.ts'
 import { TraceTranscript } from './testing/trace-transcript.ts'
 import { fillTracing, lookupTracing, trace, type WaitTrace } from './tracing.ts'
@@ -29,8 +29,7 @@ async function finish(
   origin: { run(index: number): { resolve(value: unknown): void } },
   index = 0,
 ) {
-  origin.run(index).resolve(`v${index}`)
-  await settled()
+  await origin.run(index).resolve(`v${index}`)
 }
 
 describe('a miss', () => {
@@ -62,10 +61,8 @@ describe('a miss', () => {
   it('has an error in its fill if the origin fails, before the fill ends', async () => {
     traces.record(['stampede:fill'])
     const { get, origin } = setUp()
-    const asked = outcome(get())
-    await settled()
-    origin.run(0).reject(new Error('down'))
-    await settled()
+    const asked = await begun(get())
+    await origin.run(0).reject(new Error('down'))
     expect(asked.now).toBe('down')
     expect(traces.take().slice(2)).toEqual([
       'fill error behind=false fence=bigint outcome=failed status=500 error=down',
@@ -253,8 +250,7 @@ describe('a refresh', () => {
     traces.record(['stampede:refresh'])
     await get(STALE)
     await settled()
-    origin.run(1).reject(new Error('down'))
-    await settled()
+    await origin.run(1).reject(new Error('down'))
     expect(traces.take().slice(2)).toEqual([
       'refresh error outcome=failed error=down',
       'refresh asyncStart outcome=failed error=down',

@@ -42,8 +42,7 @@ it('gets a fill until its commit is acknowledged, which is after the caller has 
   store.next('commit', gate.delayReply)
   void get()
   await settled()
-  origin.run(0).resolve('v1')
-  await settled()
+  await origin.run(0).resolve('v1')
   transcript.note('the store replies')
   gate.open()
   await settled()
@@ -62,8 +61,7 @@ it('gets a refresh of a stale entry, and no task for a fresh entry', async () =>
   const { transcript, origin, get } = setUp()
   void get()
   await settled()
-  origin.run(0).resolve('v1')
-  await settled()
+  await origin.run(0).resolve('v1')
   transcript.take()
   await get()
   expect(transcript.take()).toEqual(['hit l1', 'caller gets v1'])
@@ -71,8 +69,7 @@ it('gets a refresh of a stale entry, and no task for a fresh entry', async () =>
   await get()
   await settled()
   transcript.note('the response is sent')
-  origin.run(1).resolve('v2')
-  await settled()
+  await origin.run(1).resolve('v2')
   expect(transcript.take()).toEqual([
     'task 2 begins',
     'hit l1 stale',

@@ -57,8 +57,7 @@ describe('a miss of getOrSet', () => {
     const asked = [get('ann'), get('bob')]
     await settled()
     await stampede.purge({ key: 'k' })
-    origin.run(0).resolve('old')
-    await settled()
+    await origin.run(0).resolve('old')
     origin.run(1).resolve('new')
     expect(await Promise.all(asked)).toEqual(['old', 'new'])
     expect(seen).toEqual(['ann', 'bob'])
@@ -105,8 +104,7 @@ describe('a miss of getOrSet', () => {
     const asked = [get('ann'), get('bob')]
     await settled()
     await stampede.purge({ key: 'k' })
-    origin.run(0).resolve('old')
-    await settled()
+    await origin.run(0).resolve('old')
     origin.run(1).resolve('new')
     expect(await Promise.all(asked)).toEqual(['old', 'new'])
     expect(seen).toEqual(['ann', 'bob'])

@@ -54,8 +54,7 @@ function get(from: Stampede, options: object = OPTIONS): { now: unknown } {
 }
 
 async function run(index: number, made: Made): Promise<void> {
-  origin.run(index).resolve(made)
-  await settled()
+  await origin.run(index).resolve(made)
 }
 
 /** Stores `value` in both processes. */

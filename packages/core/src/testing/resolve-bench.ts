@@ -8,7 +8,7 @@ import type { Lifetimes } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { createStampede, runtimeOf, type Stampede } from '../stampede.ts'
 import type { StampedeOptions } from '../stampede-options.ts'
-import { ManualClock } from './manual-clock.ts'
+import { ManualClock, settled } from './manual-clock.ts'
 import type { ScriptedCaller } from './resolve.ts'
 import { ScriptedOrigin } from './scripted-origin.ts'
 import { FaultyStore, sharedStores } from './store-doubles.ts'
@@ -58,6 +58,8 @@ export interface OneProcess {
   readonly stampede: Stampede
   readonly origin: ScriptedOrigin<unknown>
   readonly get: (more?: object) => Promise<unknown>
+  /** Calls `get`, and ends its run with this value. */
+  readonly fill: (value: unknown, more?: object) => Promise<unknown>
   readonly rt: Runtime
 }
 
@@ -68,6 +70,8 @@ export interface TwoProcesses {
   readonly originB: ScriptedOrigin<unknown>
   readonly getA: (more?: object) => Promise<unknown>
   readonly getB: (more?: object) => Promise<unknown>
+  readonly fillA: (value: unknown, more?: object) => Promise<unknown>
+  readonly fillB: (value: unknown, more?: object) => Promise<unknown>
   readonly storeA: FaultyStore
   readonly storeB: FaultyStore
 }
@@ -77,7 +81,21 @@ export function setUp(options: StampedeOptions = {}): OneProcess {
   const stampede = create(store, options)
   const origin = new ScriptedOrigin<unknown>()
   const get = (more = {}) => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000, ...more })
-  return { store, stampede, origin, get, rt: runtimeOf(stampede) }
+  return { store, stampede, origin, get, fill: filler(origin, get), rt: runtimeOf(stampede) }
+}
+
+/** A call of `get` whose run ends with a value. */
+function filler(
+  origin: ScriptedOrigin<unknown>,
+  get: (more?: object) => Promise<unknown>,
+): OneProcess['fill'] {
+  return async (value, more) => {
+    const run = origin.calls
+    const asked = get(more)
+    await settled()
+    origin.run(run).resolve(value)
+    return asked
+  }
 }
 
 /** Two processes. */
@@ -89,7 +107,9 @@ export function setUpTwo(options: StampedeOptions = {}): TwoProcesses {
   const originB = new ScriptedOrigin<unknown>()
   const getA = (more = {}) => a.getOrSet('k', originA.factory, { ttlMs: 1_000, ...more })
   const getB = (more = {}) => b.getOrSet('k', originB.factory, { ttlMs: 1_000, ...more })
-  return { a, b, originA, originB, getA, getB, storeA: stores.a, storeB: stores.b }
+  const [fillA, fillB] = [filler(originA, getA), filler(originB, getB)]
+  const { a: storeA, b: storeB } = stores
+  return { a, b, originA, originB, getA, getB, fillA, fillB, storeA, storeB }
 }
 
 /** The state of a promise, without waiting: its value, or the code or message of its error. */
@@ -103,6 +123,13 @@ export function outcome<T>(promise: T | Promise<T>): { now: unknown } {
       box.now = error.code ?? error.message
     },
   )
+  return box
+}
+
+/** The `outcome` of a promise, after all promises have settled that need no time. */
+export async function begun<T>(promise: T | Promise<T>): Promise<{ now: unknown }> {
+  const box = outcome(promise)
+  await settled()
   return box
 }
 
