@@ -210,15 +210,9 @@ describe('two processes', () => {
 
   it('let requests for a hit-for-miss key run in parallel until a response is stored', async () => {
     const { a, b, storeA, storeB } = setUpTwo()
-    const own = scripted()
-    const other = scripted()
-    for (const run of [0, 1]) {
-      const led = resolve(runtimeOf(a), 'k', POLICY, own.caller)
-      await settled()
-      own.origin.run(run).resolve(PASS)
-      expect(await led).toMatchObject({ type: 'led' })
-      await settled()
-    }
+    const own = scripted('k')
+    const other = scripted('k')
+    for (const _ of [0, 1]) await own.lead(runtimeOf(a), PASS)
     await clock.advance(100)
     const second = resolve(runtimeOf(b), 'k', POLICY, other.caller)
     await settled()
@@ -242,18 +236,14 @@ describe('two processes', () => {
 
   it('look up a hit-for-miss key at most every 100 ms', async () => {
     const { rt, store } = setUp()
-    const { caller, origin } = scripted()
-    const runOnce = async (run: number) => {
+    const { caller, lead } = scripted('k')
+    const runOnce = async () => {
       store.calls.length = 0
-      const led = resolve(rt, 'k', POLICY, caller)
-      await settled()
-      origin.run(run).resolve(PASS)
-      await led
-      await settled()
+      await lead(rt, PASS)
       return store.calls
     }
     // The first response may have been for one client only, so the next run has the lease at once.
-    for (const run of [0, 1]) expect(await runOnce(run)).toEqual(['lookup k', 'pass k'])
+    for (const _ of [0, 1]) expect(await runOnce()).toEqual(['lookup k', 'pass k'])
     store.calls.length = 0
     for (const advancedMs of [0, 99]) {
       await clock.advance(advancedMs)
@@ -262,7 +252,7 @@ describe('two processes', () => {
     }
     expect(store.calls).toEqual([])
     await clock.advance(1)
-    expect(await runOnce(2)).toEqual(['lookup k', 'pass k'])
+    expect(await runOnce()).toEqual(['lookup k', 'pass k'])
   })
 })
 
@@ -298,7 +288,7 @@ describe('a stale entry', () => {
 
   it('is refreshed again only after the back-off if the refresh was abandoned', async () => {
     const { rt } = setUp()
-    const { caller, origin } = scripted()
+    const { caller, origin } = scripted('k')
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
     const ask = async () => {
       const resolution = await resolve(rt, 'k', POLICY, caller)
@@ -354,13 +344,10 @@ describe('a stale entry', () => {
 
   it('is served to all clients but one during a foreground refresh', async () => {
     const { rt } = setUp()
-    const { caller, origin, leads } = scripted()
+    const { caller, origin, leads, lead } = scripted('k')
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const first = resolve(rt, 'k', policy, caller)
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
+    await lead(rt, { ...STORE, lifetimes: lives }, policy)
     await clock.advance(1_500)
     transcript.take()
     const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', policy, caller)))
@@ -376,13 +363,10 @@ describe('a stale entry', () => {
 
   it('is served to all clients but one if a foreground refresh hangs', async () => {
     const { rt } = setUp()
-    const { caller, origin } = scripted()
+    const { caller, origin, lead } = scripted('k')
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const first = resolve(rt, 'k', policy, caller)
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
+    await lead(rt, { ...STORE, lifetimes: lives }, policy)
     await clock.advance(1_500)
     const leader = outcome(Promise.resolve(resolve(rt, 'k', policy, caller)))
     await clock.advance(3_000)
@@ -415,7 +399,7 @@ describe('a process while the store is unavailable', () => {
   it('remembers that a key is hit-for-miss', async () => {
     const { rt, store } = setUp()
     store.always = refuse
-    const { caller, origin } = scripted()
+    const { caller, origin } = scripted('k')
     for (const run of [0, 1]) {
       const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
       await settled()
@@ -430,14 +414,8 @@ describe('a process while the store is unavailable', () => {
 
   it('needs no concurrency slot for a key that the store called hit-for-miss', async () => {
     const { rt, store } = setUp({ originConcurrency: 1 })
-    const { caller, origin } = scripted()
-    for (const run of [0, 1]) {
-      const led = resolve(rt, 'k', POLICY, caller)
-      await settled()
-      origin.run(run).resolve(PASS)
-      await led
-      await settled()
-    }
+    const { caller, lead } = scripted('k')
+    for (const _ of [0, 1]) await lead(rt, PASS)
     await clock.advance(100)
     store.always = refuse
     const pass = { type: 'pass', reason: 'hit-for-miss' }

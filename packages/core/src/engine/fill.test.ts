@@ -92,12 +92,8 @@ describe('a fill', () => {
   ])('that is not shareable and has no waiters, %s', (_where, open) => {
     /** Runs the origin once, alone. */
     async function runAlone(rt: Runtime, result: FillResult, policy: Policy = POLICY) {
-      const { caller, origin } = scripted()
-      const led = resolve(rt, KEY, policy, caller)
-      await settled()
-      origin.run(0).resolve(result)
-      expect(await led).toMatchObject({ type: 'led' })
-      await settled()
+      const { lead } = scripted()
+      await lead(rt, result, policy)
     }
 
     it('lets later requests wait for each other after the first such response', async () => {
@@ -154,11 +150,8 @@ describe('a fill', () => {
         await runAlone(first, result, policy)
         await clock.advance(10_100)
       }
-      const { caller, origin, leads } = scripted()
-      const led = resolve(next, KEY, POLICY, caller)
-      await settled()
-      origin.run(0).resolve(FAILURE)
-      await led
+      const { leads, lead } = scripted()
+      await lead(next, FAILURE)
       return leads[0]?.previous
     }
 
@@ -215,11 +208,8 @@ describe('a fill', () => {
   it('forgets a first response that is not shareable after a while, without a store', async () => {
     const rt = runtimeOf(create(undefined))
     for (const waitMs of [10_000, 0]) {
-      const { caller, origin } = scripted()
-      const led = resolve(rt, KEY, POLICY, caller)
-      await settled()
-      origin.run(0).resolve(PASS)
-      expect(await led).toMatchObject({ type: 'led' })
+      const { lead } = scripted()
+      await lead(rt, PASS)
       await clock.advance(waitMs)
     }
     const { caller, origin } = scripted()

@@ -166,14 +166,8 @@ describe('a purge', () => {
 
   it('ends a hit-for-miss marker, so the next run may be stored', async () => {
     const { rt, stampede } = setUp()
-    const { caller, origin } = scripted()
-    for (const run of [0, 1]) {
-      const led = resolve(rt, KEY, POLICY, caller)
-      await settled()
-      origin.run(run).resolve(PASS)
-      await led
-      await settled()
-    }
+    const { caller, origin, lead } = scripted()
+    for (const _ of [0, 1]) await lead(rt, PASS)
     await clock.advance(100)
     const observed = resolve(rt, KEY, POLICY, caller)
     expect(resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'pass' })
@@ -195,13 +189,7 @@ describe('a purge', () => {
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()
-      for (const run of [0, 1]) {
-        const led = resolve(runtimeOf(a), KEY, POLICY, own.caller)
-        await settled()
-        own.origin.run(run).resolve(PASS)
-        await led
-        await settled()
-      }
+      for (const _ of [0, 1]) await own.lead(runtimeOf(a), PASS)
       const other = scripted()
       void resolve(runtimeOf(b), KEY, POLICY, other.caller)
       await microtasks(steps)

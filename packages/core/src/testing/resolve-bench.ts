@@ -1,7 +1,7 @@
 // One or two processes on one RecordStore, whose flights, clock and store a test controls. A test
 // file calls `begin` before each test and `end` after it.
 
-import type { FillResult, Lead, Policy } from '../engine/types.ts'
+import type { FillResult, Lead, Policy, Resolution } from '../engine/types.ts'
 import { type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Lifetimes } from '../ports/store.ts'
@@ -9,7 +9,7 @@ import type { Runtime } from '../runtime.ts'
 import { createStampede, runtimeOf, type Stampede } from '../stampede.ts'
 import type { StampedeOptions } from '../stampede-options.ts'
 import { ManualClock, settled } from './manual-clock.ts'
-import type { ScriptedCaller } from './resolve.ts'
+import { resolve, type ScriptedCaller } from './resolve.ts'
 import { ScriptedOrigin } from './scripted-origin.ts'
 import { FaultyStore, sharedStores } from './store-doubles.ts'
 import { Transcript } from './transcript.ts'
@@ -147,10 +147,13 @@ export const POLICY: Policy = {
   revalidate: 'background',
 }
 
-export function scripted(): {
+/** A caller of one key, whose runs of the origin end when the test ends them. */
+export function scripted(key = KEY): {
   origin: ScriptedOrigin<FillResult>
   leads: Lead[]
   caller: ScriptedCaller
+  /** Resolves the key, leads, and ends the run of the origin with this result. */
+  lead: (rt: Runtime, result: FillResult, policy?: Policy) => Promise<void>
 } {
   const origin = new ScriptedOrigin<FillResult>()
   const leads: Lead[] = []
@@ -159,7 +162,14 @@ export function scripted(): {
     return origin.factory()
   }
   const caller: ScriptedCaller = { lead: run, refresh: run }
-  return { origin, leads, caller }
+  const lead = async (rt: Runtime, result: FillResult, policy = POLICY) => {
+    const index = origin.calls
+    const led = await begun(resolve(rt, key, policy, caller))
+    await origin.run(index).resolve(result)
+    const { type } = led.now as Resolution
+    if (type !== 'led') throw new Error(`the caller did not lead: ${type}`)
+  }
+  return { origin, leads, caller, lead }
 }
 
 export const entry: StoredEntry = {
