@@ -1,6 +1,6 @@
 // Twelve projects. `npm test` runs `core`, `unit`, `apart` and `faults`, two files at a time, and
-// then `beside`. The first three need no server. `npm run test:soak` runs `soak`, two files at a
-// time, and then `older`, `long`, `older-beside`, `programs`, `nest11` and `nest10`, five at a
+// then `beside`. The first three need no server. `npm run test:soak` runs `soak` and `older`, two
+// files at a time, and then `long`, `older-beside`, `programs`, `nest11` and `nest10`, five at a
 // time. The folder decides its project (test/README.md). In-process tests run the sources
 // (tools/sources.mjs). Fleet members are separate processes and run the build, so start them with
 // `npm test`.
@@ -57,7 +57,7 @@ const BESIDE = [
   ),
 ]
 
-/** Fleets and faults that take long or run other versions. Their bounds are 20 s. */
+/** Fleets and faults that take long or run other versions. Some have bounds of seconds. */
 const OLDER = [...inFolders('older'), 'test/{fleet,faults}/*.versions.test.ts']
 
 /** Contracts and attacks on other versions. */
@@ -211,7 +211,7 @@ export default defineConfig({
           // Other versions than in `npm test` (test/harness/versions.ts).
           env: { STAMPEDE_TEST_OLDER: '1' },
           globalSetup: ['./test/harness/global-setup.ts'],
-          ...SIDE_BY_SIDE,
+          ...TWO_AT_A_TIME,
         },
       },
       {
