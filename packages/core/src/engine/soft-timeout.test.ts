@@ -4,21 +4,23 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
-import { begin, clock, create, end, outcome, transcript } from '../testing/resolve-bench.ts'
-import { refuse, sharedStores } from '../testing/store-doubles.ts'
+import {
+  a,
+  b,
+  beginTwo,
+  clock,
+  end,
+  outcome,
+  stores,
+  transcript,
+} from '../testing/resolve-bench.ts'
+import { refuse } from '../testing/store-doubles.ts'
 
 const OPTIONS = { ttlMs: 1_000, jitter: 0, staleIfErrorMs: 60_000, softTimeoutMs: 300 }
 
-let stores: ReturnType<typeof sharedStores>
-let a: Stampede
-let b: Stampede
 let origin: ScriptedOrigin<unknown>
-
 beforeEach(async () => {
-  begin()
-  stores = sharedStores()
-  a = create(stores.a)
-  b = create(stores.b, {}, 'b')
+  beginTwo()
   origin = new ScriptedOrigin()
   // Both processes have one value in memory, which may only be served in place of an error.
   const first = get(a)
@@ -51,13 +53,9 @@ describe('a fill that exceeds softTimeoutMs', () => {
     expect(after.now).toBe('new')
     expect(origin.calls).toBe(2)
     expect(transcript.take()).toEqual([
-      'lease.granted',
-      'fill.started behind',
-      'stale.served',
-      'stale.served',
-      'stale.served',
-      'fill.committed',
-      'hit l1',
+      ...['a: lease.granted', 'a: fill.started behind'],
+      ...['a: stale.served', 'a: stale.served', 'a: stale.served'],
+      ...['a: fill.committed', 'a: hit l1'],
     ])
   })
 

@@ -118,17 +118,6 @@ describe('the outcome event of a request', () => {
 })
 
 describe('a request with a key while the store is unavailable', () => {
-  it('is refused by default, and may be retried', async () => {
-    bench.store.next('begin', refuse)
-    const ask = bench.route()
-    const first = await ask()
-    expect(first.got).toMatchObject({ by: 'core', status: 503 })
-    expect(first.field('retry-after')).toBe('1')
-    expect(bench.events.take()).toEqual(['store.failed begin', 'answered unavailable'])
-    const again = await ask()
-    await again.answer()
-  })
-
   it('runs if onStoreError is proceed, with an attempt that stores nothing', async () => {
     bench.store.always = refuse
     const ask = bench.route({ onStoreError: 'proceed' })

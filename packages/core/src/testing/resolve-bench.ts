@@ -1,5 +1,5 @@
 // One or two processes on one RecordStore, whose flights, clock and store a test controls. A test
-// file calls `begin` before each test and `end` after it.
+// file calls `begin` or `beginTwo` before each test, and `end` after it.
 
 import type { FillResult, Lead, Policy, Resolution } from '../engine/types.ts'
 import { type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
@@ -20,6 +20,10 @@ export const NO_L1 = { l1: { maxBytes: 0 } } as const
 
 export let clock: ManualClock
 export let transcript: Transcript
+/** The two processes of `beginTwo`, with their stores. */
+export let a: Stampede
+export let b: Stampede
+export let stores: { a: FaultyStore; b: FaultyStore }
 let open: Stampede[]
 
 export function begin(): void {
@@ -28,9 +32,16 @@ export function begin(): void {
   open = []
 }
 
+export function beginTwo(optionsOfB: StampedeOptions = {}): void {
+  begin()
+  stores = sharedStores()
+  a = create(stores.a, {}, 'a')
+  b = create(stores.b, optionsOfB, 'b')
+}
+
 /** Ends a test. No flight, lease, concurrency slot or timer may be left. */
 export async function end(): Promise<void> {
-  await clock.advance(60_000)
+  await clock.advance(120_000)
   const left = open.map((stampede) => {
     const { active, unleased } = stampede.stats()
     return { ...active, ...unleased }
@@ -100,15 +111,14 @@ function filler(
 
 /** Two processes. */
 export function setUpTwo(options: StampedeOptions = {}): TwoProcesses {
-  const stores = sharedStores()
-  const a = create(stores.a, options, 'a')
-  const b = create(stores.b, options, 'b')
+  const { a: storeA, b: storeB } = sharedStores()
+  const a = create(storeA, options, 'a')
+  const b = create(storeB, options, 'b')
   const originA = new ScriptedOrigin<unknown>()
   const originB = new ScriptedOrigin<unknown>()
   const getA = (more = {}) => a.getOrSet('k', originA.factory, { ttlMs: 1_000, ...more })
   const getB = (more = {}) => b.getOrSet('k', originB.factory, { ttlMs: 1_000, ...more })
   const [fillA, fillB] = [filler(originA, getA), filler(originB, getB)]
-  const { a: storeA, b: storeB } = stores
   return { a, b, originA, originB, getA, getB, fillA, fillB, storeA, storeB }
 }
 
