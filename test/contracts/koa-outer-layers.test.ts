@@ -13,17 +13,13 @@ import { Redis } from 'ioredis'
 import type Koa from 'koa'
 import Koa3 from 'koa'
 import Koa2 from 'koa2'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { deferred } from '../../packages/node-http/src/testing/deferred.ts'
 import { createGate } from '../harness/origin.ts'
 import { PATIENT } from '../harness/patient.ts'
-import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
 
-let server: RedisServer
-beforeAll(async () => {
-  server = await startRedis()
-})
-afterAll(() => server.stop())
+const { server } = await redisOfFile()
 
 let opened = 0
 const STORES: Record<string, () => StampedeStore | undefined> = {
