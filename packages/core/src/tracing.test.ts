@@ -73,12 +73,9 @@ describe('a miss', () => {
 
   it('has a fill without a fence if the store is unavailable', async () => {
     traces.record(['stampede:fill'])
-    const { get, origin, store } = setUp()
+    const { fill, store } = setUp()
     store.next('lookup', refuse)
-    const asked = get()
-    await settled()
-    await finish(origin)
-    await asked
+    await fill('v0')
     expect(traces.take().at(-1)).toBe('fill asyncEnd behind=false outcome=local')
   })
 
@@ -110,11 +107,8 @@ describe('a miss', () => {
 
 describe('a hit', () => {
   it('is synchronous in memory', async () => {
-    const { get, origin } = setUp()
-    const asked = get()
-    await settled()
-    await finish(origin)
-    await asked
+    const { get, fill } = setUp()
+    await fill('v0')
     traces.record()
     await get()
     expect(traces.take()).toEqual([
@@ -124,11 +118,8 @@ describe('a hit', () => {
   })
 
   it('names its tier', async () => {
-    const { getA, getB, originA } = setUpTwo()
-    const asked = getA()
-    await settled()
-    await finish(originA)
-    await asked
+    const { fillA, getB } = setUpTwo()
+    await fillA('v0')
     traces.record()
     await getB()
     expect(traces.take().at(-1)).toBe('lookup asyncEnd outcome=hit tier=l2')
@@ -214,11 +205,8 @@ describe('a refresh', () => {
   const STALE = { staleWhileRevalidateMs: 60_000 }
 
   it('contains its fill, after a stale hit', async () => {
-    const { get, origin } = setUp()
-    const asked = get(STALE)
-    await settled()
-    await finish(origin)
-    await asked
+    const { get, fill, origin } = setUp()
+    await fill('v0', STALE)
     await clock.advance(1_500)
     traces.record()
     await get(STALE)
@@ -241,11 +229,8 @@ describe('a refresh', () => {
   })
 
   it('has the error of its fill', async () => {
-    const { get, origin } = setUp()
-    const asked = get(STALE)
-    await settled()
-    await finish(origin)
-    await asked
+    const { get, fill, origin } = setUp()
+    await fill('v0', STALE)
     await clock.advance(1_500)
     traces.record(['stampede:refresh'])
     await get(STALE)
@@ -360,10 +345,7 @@ describe('an idempotent run', () => {
   beforeEach(() => {
     bench = new IdempotencyBench()
   })
-  afterEach(async () => {
-    await bench.clock.advance(130_000)
-    await bench.stampede.close()
-  })
+  afterEach(() => bench.end())
 
   it('has the outcome of its job', async () => {
     traces.record()

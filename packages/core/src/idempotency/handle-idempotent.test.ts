@@ -1,7 +1,7 @@
 // The journey of a request with a key, over an exchange without a server.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
+import { IdempotencyBench } from '../testing/idempotency-bench.ts'
 import { ManualClock, type ScriptedRequest, settled } from '../testing/index.ts'
 import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
 
@@ -10,12 +10,7 @@ let bench: IdempotencyBench
 beforeEach(() => {
   bench = new IdempotencyBench()
 })
-afterEach(async () => {
-  await bench.clock.advance(60_000)
-  expect(bench.left).toEqual(NOTHING_LEFT)
-  expect(bench.clock.timers).toBe(0)
-  await bench.stampede.close()
-})
+afterEach(() => bench.end())
 
 describe('a new idempotency key', () => {
   it('belongs to its scope, and the scopes 7 and "7" are equal', async () => {
