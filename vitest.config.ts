@@ -1,7 +1,7 @@
 // Twelve projects. `npm test` runs `core`, `unit`, `apart` and `faults`, two files at a time, and
 // then `beside`. The first three need no server. `npm run test:soak` runs `soak` and `older`, two
-// files at a time, and then `long`, `older-beside`, `programs`, `nest11` and `nest10` side by side.
-// The folder decides its project (test/README.md). In-process tests run the sources
+// files at a time, and then `long`, `older-beside`, `programs`, `nest11` and `nest10`, five at a
+// time. The folder decides its project (test/README.md). In-process tests run the sources
 // (tools/sources.mjs). Fleet members are separate processes and run the build, so start them with
 // `npm test`.
 import { fileURLToPath } from 'node:url'
@@ -29,8 +29,11 @@ const APART = [
 /** Storms, leaks and the simulation. They take minutes, and measure time or memory. */
 const SOAK = inFolders('simulation', 'soak')
 
-/** Faults of PostgreSQL and long fuzzing. They measure neither time nor memory. */
-const LONG = [...inFolders('fuzz', 'postgres/faults'), 'packages/*/src/**/*.property.test.ts']
+/** They take long, and measure neither time nor memory. */
+const LONG = [
+  ...inFolders('fuzz', 'long', 'postgres/faults'),
+  'packages/*/src/**/*.property.test.ts',
+]
 
 /**
  * Files that measure no time, or only bounds that a busy machine keeps, too. Five at a time,
@@ -71,7 +74,7 @@ const PROGRAMS = ['cli', 'dashboard', 'demo', 'site', 'snippets']
 const FIRST = { maxWorkers: 2, sequence: { groupOrder: 0 } }
 const TWO_AT_A_TIME = { maxWorkers: 2, sequence: { groupOrder: 2 } }
 /** Most of the time of these files is waiting. */
-const SIDE_BY_SIDE = { maxWorkers: 4, sequence: { groupOrder: 3 } }
+const SIDE_BY_SIDE = { maxWorkers: 5, sequence: { groupOrder: 3 } }
 
 /**
  * An older Nest instead of Nest 12. npm aliases fail, because the packages of Nest import each

@@ -1,8 +1,7 @@
 // A Koa layer in front of the cache, on entries that another process filled or another writer
 // stored.
-import { createServer } from 'node:http'
+import type { RequestListener } from 'node:http'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import { createStampede } from '@stampede/core'
 import { withChecksum } from '@stampede/core/testing'
 import { stampedeCache as expressCache } from '@stampede/express'
@@ -12,6 +11,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import type Koa from 'koa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
@@ -44,14 +44,10 @@ describe.each([
     return stampede
   }
 
-  async function listen(listener: Parameters<typeof createServer>[1]): Promise<string> {
-    const server = createServer(listener)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    closings.push(() => {
-      server.closeAllConnections()
-      server.close()
-    })
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  async function serve(listener: RequestListener): Promise<string> {
+    const app = await listen(listener)
+    closings.push(() => app[Symbol.asyncDispose]())
+    return `${app.url}/`
   }
 
   const options = { ttlMs: 60_000, key: () => 'page' }
@@ -66,7 +62,7 @@ describe.each([
     koa.use((ctx) => {
       ctx.body = BODY
     })
-    return listen(koa.callback())
+    return serve(koa.callback())
   }
 
   it('wraps the parsed object that another process stored in Redis', async () => {
@@ -87,7 +83,7 @@ describe.each([
     const app = express()
       .use(expressCache({ ...options, stampede }))
       .use((_req, res) => void res.json(BODY))
-    await ask(await listen(app))
+    await ask(await serve(app))
     const hit = await ask(await enveloped(prefix))
     expect(JSON.parse(hit.body)).toEqual({
       data: { type: 'Buffer', data: [...Buffer.from(JSON.stringify(BODY))] },

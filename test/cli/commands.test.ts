@@ -3,7 +3,6 @@
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { request as httpRequest, type IncomingMessage, METHODS } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
@@ -19,6 +18,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { serve } from '../../packages/node-http/src/testing/raw-client.ts'
+import { listen } from '../harness/apps.ts'
 import { LIFETIMES } from '../harness/bare-store.ts'
 import { commandLine, program } from '../harness/command-line.ts'
 import { createGate } from '../harness/origin.ts'
@@ -122,35 +122,29 @@ describe('why', () => {
     app.get('/a', (request, response) => {
       response.vary('accept-language').send(`for ${request.get('accept-language')}`)
     })
-    const listening = app.listen(0, '127.0.0.1')
-    await once(listening, 'listening')
-    try {
-      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
-      const [de, en] = ['accept-language: de', 'accept-language: en']
-      await fetch(url, { headers: { 'accept-language': 'de' } })
-      expect(await answer(url, '--header', de)).toMatch(/is a hit: the response was stored/)
-      expect(await answer(url, '--header', en)).toContain('is a miss')
-      await fetch(url, { headers: { 'accept-language': 'en' } })
-      expect(await answer(url, '--header', en)).toContain('is a hit')
-      const { out } = await run('why', url, '--header', de)
-      expect(out).toMatch(/^stored +response 200, 6 B, fresh$/m)
-      expect(out).toMatch(/^vary +accept-language: de$/m)
-      await run('purge', '--tag', 'all')
-      expect(await answer(url, '--header', de)).toMatch(/is a miss, .* was purged by tag all, /)
-    } finally {
-      listening.close()
-    }
+    await using listening = await listen(app)
+    const url = `${listening.url}/a`
+    const [de, en] = ['accept-language: de', 'accept-language: en']
+    await fetch(url, { headers: { 'accept-language': 'de' } })
+    expect(await answer(url, '--header', de)).toMatch(/is a hit: the response was stored/)
+    expect(await answer(url, '--header', en)).toContain('is a miss')
+    await fetch(url, { headers: { 'accept-language': 'en' } })
+    expect(await answer(url, '--header', en)).toContain('is a hit')
+    const { out } = await run('why', url, '--header', de)
+    expect(out).toMatch(/^stored +response 200, 6 B, fresh$/m)
+    expect(out).toMatch(/^vary +accept-language: de$/m)
+    await run('purge', '--tag', 'all')
+    expect(await answer(url, '--header', de)).toMatch(/is a miss, .* was purged by tag all, /)
   })
 
   it.skipIf(!METHODS.includes('QUERY'))('explains a QUERY by its body', async () => {
     const app = express()
     app.use(stampedeCache({ stampede, methods: ['GET', 'QUERY'], ttlMs: 60_000 }))
     app.use(express.json(), (request, response) => void response.json(request.body))
-    const listening = app.listen(0, '127.0.0.1')
-    await once(listening, 'listening')
+    await using listening = await listen(app)
     const folder = await mkdtemp(join(tmpdir(), 'stampede-'))
     try {
-      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/search`
+      const url = `${listening.url}/search`
       const headers = { 'content-type': 'application/json' }
       const sent = httpRequest(url, { method: 'QUERY', headers }).end('{"q":"a","page":1}')
       const [response] = (await once(sent, 'response')) as [IncomingMessage]
@@ -170,7 +164,6 @@ describe('why', () => {
       expect((await run('why', url, '--data', '{}')).code).toBe(2)
       expect((await run('why', 'QUERY', url, '--data', '@/no/such/file')).code).toBe(2)
     } finally {
-      listening.close()
       await rm(folder, { recursive: true })
     }
   })
@@ -204,10 +197,9 @@ describe('why', () => {
       const observer = observe(stampede, { showKeys })
       const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
       app.get('/a', (_request, response) => void response.cookie('a', 'b').send('mine'))
-      const listening = app.listen(0, '127.0.0.1')
-      await once(listening, 'listening')
+      await using listening = await listen(app)
       try {
-        const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
+        const url = `${listening.url}/a`
         // The second response in a row that cannot be shared makes the key hit-for-miss.
         for (const _ of [1, 2]) await fetch(url)
         await store.operator.report(observer.id, observer.reportText(), 20_000)
@@ -218,7 +210,6 @@ describe('why', () => {
         expect(out).toMatch(/Last outcomes in the fleet:\n.*fill\.passed.*reason="set-cookie"/)
       } finally {
         observer.close()
-        listening.close()
       }
     },
   )
@@ -227,10 +218,9 @@ describe('why', () => {
     const observer = observe(stampede)
     const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
     app.get('/a', (_request, response) => void response.status(500).send('broken'))
-    const listening = app.listen(0, '127.0.0.1')
-    await once(listening, 'listening')
+    await using listening = await listen(app)
     try {
-      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
+      const url = `${listening.url}/a`
       await fetch(url)
       const { recent, ...rest } = observer.report()
       // The events of one millisecond, the first one first.
@@ -243,7 +233,6 @@ describe('why', () => {
       expect(types.indexOf('fill.failed')).toBeLessThan(types.indexOf('fill.started'))
     } finally {
       observer.close()
-      listening.close()
     }
   })
 
@@ -251,10 +240,9 @@ describe('why', () => {
     const dashboard = stampedeDashboard({ stampede, authorize: () => true })
     const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
     app.get('/a', (_request, response) => void response.status(500).send('broken'))
-    const listening = app.listen(0, '127.0.0.1')
-    await once(listening, 'listening')
+    await using listening = await listen(app)
     try {
-      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
+      const url = `${listening.url}/a`
       await fetch(url)
       const why = async () => (await run('why', url)).out
       await expect.poll(why).toMatch(/fill\.failed .*failure="500 the status was 500"/)
@@ -262,7 +250,6 @@ describe('why', () => {
       await expect.poll(why).toMatch(failed)
     } finally {
       await dashboard.close()
-      listening.close()
     }
   })
 

@@ -1,12 +1,11 @@
 // `stampede doctor --url`: what it says about running apps.
 
-import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { RequestListener } from 'node:http'
 import { createStampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import express, { type RequestHandler } from 'express'
 import { describe, expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 import { commandLine } from '../harness/command-line.ts'
 import { freePort } from '../harness/free-port.ts'
 
@@ -14,15 +13,8 @@ import { freePort } from '../harness/free-port.ts'
 const run = commandLine('redis://127.0.0.1:1')
 
 async function doctor(listener: RequestListener, ...args: string[]) {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  try {
-    return await run('doctor', '--url', `http://127.0.0.1:${port}/page?x=1`, ...args)
-  } finally {
-    server.closeAllConnections()
-    server.close()
-  }
+  await using app = await listen(listener)
+  return await run('doctor', '--url', `${app.url}/page?x=1`, ...args)
 }
 
 async function withCache(options: object, handler: RequestHandler, ...args: string[]) {

@@ -1,13 +1,12 @@
 // `stampede keys`, `purge --dry-run` and `why --curl` on a real Redis.
 
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { createStampede, type Stampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import { redisStore } from '@stampede/redis'
 import express from 'express'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { listen, type RunningApp } from '../harness/apps.ts'
 import { commandLine } from '../harness/command-line.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -17,7 +16,7 @@ const LONG = 'k'.repeat(2_000)
 
 let stampede: Stampede
 let url: string
-let close: () => void
+let listening: RunningApp
 
 beforeEach(async () => {
   await admin.flushall()
@@ -28,16 +27,11 @@ beforeEach(async () => {
     if (req.path === '/varied') res.vary('accept-language')
     res.send(`page for ${req.get('accept-language')}`)
   })
-  const listening = app.listen(0, '127.0.0.1')
-  await once(listening, 'listening')
-  url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
-  close = () => {
-    listening.closeAllConnections()
-    listening.close()
-  }
+  listening = await listen(app)
+  url = listening.url
 })
 afterEach(async () => {
-  close()
+  await listening[Symbol.asyncDispose]()
   await stampede.close()
 })
 

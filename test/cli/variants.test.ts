@@ -1,9 +1,7 @@
 // `stampede why` and `get` for URLs whose responses are stored for variants, or under the option
 // `key`: a real app, a real Redis, and the program.
 
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { createStampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
@@ -13,6 +11,7 @@ import { redisStore } from '@stampede/redis'
 import express, { type Request } from 'express'
 import { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 import { commandLine } from '../harness/command-line.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -99,9 +98,8 @@ async function withApp(
     if (vary !== undefined) res.vary(vary)
     res.send('page')
   })
-  const listening = app.listen(0, '127.0.0.1')
-  await once(listening, 'listening')
-  const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
+  await using listening = await listen(app)
+  const url = `${listening.url}/a`
   const request = async (fields: Record<string, string>) => {
     const ask = async () => (await fetch(url, { headers: fields })).headers.get('cache-status')
     await ask()
@@ -112,8 +110,6 @@ async function withApp(
     await request(headers)
     await act(url, request)
   } finally {
-    listening.closeAllConnections()
-    listening.close()
     observer.close()
     await stampede.close()
   }
@@ -189,29 +185,23 @@ describe('get and why', () => {
         ...{ stampede, cookies, ttlMs: 60_000 },
       },
     )
-    const listening = createServer(front).listen(0, '127.0.0.1')
-    await once(listening, 'listening')
-    try {
-      const { port } = listening.address() as AddressInfo
-      await Promise.all(
-        ROWS.map(async ([lines, path, ...args]) => {
-          const ask = async () => {
-            const socket = connect(port, '127.0.0.1')
-            socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`)
-            return text(socket)
-          }
-          await ask()
-          await expect.poll(ask, { message: lines[0] ?? '' }).toContain('hit;')
-          const keyed = args.includes('--cookies') ? args : [...args, '--cookies', 'key:lang,tone']
-          const { code, out } = await run('get', `HTTP://shop.test${path}`, ...keyed)
-          expect([code, out], lines[0]).toEqual([0, expect.stringContaining('4 B, fresh')])
-        }),
-      )
-    } finally {
-      listening.closeAllConnections()
-      listening.close()
-      await stampede.close()
-    }
+    await using listening = await listen(front)
+    const port = Number(new URL(listening.url).port)
+    await Promise.all(
+      ROWS.map(async ([lines, path, ...args]) => {
+        const ask = async () => {
+          const socket = connect(port, '127.0.0.1')
+          socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`)
+          return text(socket)
+        }
+        await ask()
+        await expect.poll(ask, { message: lines[0] ?? '' }).toContain('hit;')
+        const keyed = args.includes('--cookies') ? args : [...args, '--cookies', 'key:lang,tone']
+        const { code, out } = await run('get', `HTTP://shop.test${path}`, ...keyed)
+        expect([code, out], lines[0]).toEqual([0, expect.stringContaining('4 B, fresh')])
+      }),
+    )
+    await stampede.close()
   })
 })
 

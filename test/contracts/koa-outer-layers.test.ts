@@ -1,9 +1,10 @@
 // Middlewares of Koa in front of the cache and of idempotency keys. They must see ctx.body as the
-// same kind of value on a first response, a replay, a hit, a problem and a shared failure.
+// same kind of value on a first response, a replay, a hit, a problem and a shared failure. They may
+// replace or change it each time.
 
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { Readable } from 'node:stream'
+import { Readable, Transform } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createStampede, type StampedeStore } from '@stampede/core'
 import { idempotency, stampedeCache } from '@stampede/koa'
@@ -12,17 +13,13 @@ import { Redis } from 'ioredis'
 import type Koa from 'koa'
 import Koa3 from 'koa'
 import Koa2 from 'koa2'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { deferred } from '../../packages/node-http/src/testing/deferred.ts'
 import { createGate } from '../harness/origin.ts'
 import { PATIENT } from '../harness/patient.ts'
-import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
 
-let server: RedisServer
-beforeAll(async () => {
-  server = await startRedis()
-})
-afterAll(() => server.stop())
+const { server } = await redisOfFile()
 
 let opened = 0
 const STORES: Record<string, () => StampedeStore | undefined> = {
@@ -64,6 +61,20 @@ const LAYERS: Record<string, (ctx: Koa.Context) => void> = {
   'an envelope': (ctx) => {
     if (!(ctx.body instanceof Readable)) ctx.body = { data: ctx.body }
   },
+  'a transform stream': (ctx) => {
+    if (ctx.body instanceof Readable) ctx.body = ctx.body.pipe(upperCase())
+  },
+  'a change of the body in place': ({ body }) => {
+    if (Buffer.isBuffer(body)) body.fill('Z')
+    else if (Array.isArray(body)) body.push('added')
+    else if (isPlain(body)) Object.assign(body, { added: true })
+  },
+}
+
+function upperCase(): Transform {
+  return new Transform({
+    transform: (chunk: Buffer, _encoding, done) => done(null, chunk.toString().toUpperCase()),
+  })
 }
 
 const BODIES: Record<string, (ctx: Koa.Context) => void> = {
@@ -94,6 +105,7 @@ interface Seen {
   kind: string
   status: number
   type: string | null
+  length: string | null
   body: string
 }
 
@@ -101,18 +113,18 @@ async function start(App: typeof Koa, store: StampedeStore, layer: (ctx: Koa.Con
   const app = new App()
   app.silent = true
   const stampede = createStampede({ store })
-  const kinds: string[] = []
   const gate = createGate()
   const { promise: inside, resolve: entered } = deferred()
   let arrived = 0
   app.use(async (ctx, next) => {
     arrived += 1
     await next()
-    kinds.push(kindOf(ctx.body))
+    ctx.set('X-Kind', kindOf(ctx.body))
     layer(ctx)
   })
   app.use(idempotency({ stampede, scope: () => 'ann', required: ({ path }) => path !== '/plain' }))
-  app.use(stampedeCache({ stampede, ttlMs: 60_000, statuses: [200, 201] }))
+  const ttl = { ttlMs: 60_000, staleWhileRevalidateMs: 60_000 }
+  app.use(stampedeCache({ stampede, ...ttl, statuses: [200, 201] }))
   app.use(async (ctx) => {
     const name = decodeURIComponent(ctx.path.slice(1))
     if (name === 'held' || name === 'fails') {
@@ -130,11 +142,15 @@ async function start(App: typeof Koa, store: StampedeStore, layer: (ctx: Koa.Con
     inside,
     gate,
     arrived: () => arrived,
+    makeStale: () => stampede.purge({ all: true }, { soft: true }),
     async ask(path: string, init: RequestInit = {}): Promise<Seen> {
       const response = await fetch(`${url}/${encodeURIComponent(path)}`, init)
       const body = Buffer.from(await response.arrayBuffer()).toString('latin1')
       const { status, headers } = response
-      return { kind: kinds.shift() ?? '', status, type: headers.get('content-type'), body }
+      const [kind, type, length] = ['x-kind', 'content-type', 'content-length'].map((name) =>
+        headers.get(name),
+      )
+      return { kind, status, type, length, body } as Seen
     },
     async [Symbol.asyncDispose]() {
       http.closeAllConnections()
@@ -164,17 +180,24 @@ describe.each(Object.keys(APPS))('%s', (version) => {
 
       test('replays and hits have the kind and bytes of the first response', async () => {
         await using app = await open()
+        const ask = async (...args: Parameters<typeof app.ask>) => {
+          const { length: _, ...seen } = await app.ask(...args)
+          return seen
+        }
         for (const name of Object.keys(BODIES)) {
-          const first = await app.ask(name, post('a', name))
-          for (const again of [1, 2])
-            expect([name, again, await app.ask(name, post('a', name))]).toEqual([
-              name,
-              again,
-              first,
-            ])
-          const miss = await app.ask(name)
-          expect([name, await app.ask(name)]).toEqual([name, miss])
+          const first = await ask(name, post('a', name))
+          const replays = [await ask(name, post('a', name)), await ask(name, post('a', name))]
+          expect([name, replays]).toEqual([name, [first, first]])
+          const [miss, ...waiters] = await Promise.all([ask(name), ask(name), ask(name)])
+          const fresh = await ask(name)
+          await app.makeStale()
+          const hits = [...waiters, fresh, await ask(name), await ask(name)]
+          expect([name, hits]).toEqual([name, hits.map(() => miss)])
           expect([name, miss.kind]).toEqual([name, first.kind])
+        }
+        for (const name of ['object', 'array', 'string', 'Buffer']) {
+          const { length } = await app.ask(name, { method: 'HEAD' })
+          expect([name, length]).toEqual([name, `${(await app.ask(name)).body.length}`])
         }
       })
 

@@ -1,8 +1,6 @@
 // Values that are too large for Redis: no process could read them within its time budget, and other
 // commands of the process would be late meanwhile.
 
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { createStampede, type StampedeOptions } from '@stampede/core'
 import { idempotency } from '@stampede/express'
 import { redisStore } from '@stampede/redis'
@@ -10,6 +8,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -80,13 +79,10 @@ describe.each(CLIENTS)('a value in Redis by %s', (_, connect) => {
         res.status(201).send(Buffer.alloc(5 * MIB))
       },
     )
-    const listening = app.listen(0)
-    closing.push(async () => listening.close())
-    await once(listening, 'listening')
-    const { port } = listening.address() as AddressInfo
+    await using listening = await listen(app)
     const post = async () => {
       const headers = { 'idempotency-key': '"large"' }
-      const response = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers })
+      const response = await fetch(listening.url, { method: 'POST', headers })
       return [response.status, (await response.arrayBuffer()).byteLength > MIB]
     }
     expect(await post()).toEqual([201, true])

@@ -1,8 +1,5 @@
 // OpenTelemetry spans of two processes on one Redis: each span is in the trace of its own request.
 
-import { once } from 'node:events'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { createStampede, type Stampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import { instrumentStampede } from '@stampede/otel'
@@ -11,6 +8,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { RecordedSpans } from '../../packages/otel/src/testing/recorded-spans.ts'
+import { listen } from '../harness/apps.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
@@ -57,15 +55,13 @@ async function start(name: string, handler: () => Promise<unknown>): Promise<App
   app.get('/', stampedeCache(options), async (_req, res) => {
     res.json(await handler())
   })
-  const server: Server = app.listen(0)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const server = await listen(app)
   ends.push(
     () => client.disconnect(),
     () => stampede.close(),
-    () => server.close(),
+    () => server[Symbol.asyncDispose](),
   )
-  return { stampede, get: async () => (await fetch(`http://127.0.0.1:${port}/`)).text() }
+  return { stampede, get: async () => (await fetch(server.url)).text() }
 }
 
 function gate() {

@@ -3,7 +3,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { clientCommands } from './command-stats.ts'
 import { sentByClients } from './command-trace.ts'
@@ -37,14 +36,6 @@ async function settlesWithin(ms: number, promise: Promise<unknown>): Promise<boo
 }
 
 describe('a Redis server', () => {
-  test('replies to both major versions of the client', async () => {
-    await using server = await startRedis()
-    const redis5 = new Redis5(server.url)
-    onTestFinished(() => redis5.disconnect())
-    expect(await client(server.url).ping()).toBe('PONG')
-    expect(await redis5.ping()).toBe('PONG')
-  })
-
   test('does not reply to PING while paused, and replies once resumed', async () => {
     await using server = await startRedis()
     const redis = client(server.url)
@@ -68,11 +59,6 @@ describe('a Redis server', () => {
     await server.restart()
     expect(await redis.get('left')).toBeNull()
     expect((await server.commandStats()).set).toBeUndefined()
-  })
-
-  test('takes further arguments', async () => {
-    await using server = await startRedis({ args: ['--maxmemory', '7mb'] })
-    expect(await client(server.url).config('GET', 'maxmemory')).toEqual(['maxmemory', '7340032'])
   })
 
   test('starts its statistics at zero', async () => {
@@ -196,26 +182,6 @@ describe('the origin', () => {
     gate.open()
     expect(new Set((await pending).map(({ body }) => body))).toEqual(new Set(['let through']))
   })
-
-  test('sends scripted responses call by call, or else the number of the call', async () => {
-    await using origin = await startOrigin()
-    origin.answer('/flaky', ({ number }) =>
-      number === 1 ? { status: 503 } : { headers: { etag: '"v2"' }, body: 'well' },
-    )
-    const first = await ask(`${origin.url}/flaky`)
-    const second = await ask(`${origin.url}/flaky?again`)
-    expect([first.status, second.status]).toEqual([503, 200])
-    expect(second).toMatchObject({ body: 'well', headers: { etag: '"v2"' } })
-    expect([origin.calls('/flaky'), origin.calls('/flaky?again')]).toEqual([2, 1])
-    expect((await ask(`${origin.url}/plain`)).body).toBe('/plain #1')
-  })
-
-  test('sends a failed request on as a response', async () => {
-    const origin = await startOrigin()
-    await origin.stop()
-    const [answer] = await burst([origin.url], 1)
-    expect(answer).toMatchObject({ status: 0, error: { code: 'ECONNREFUSED' } })
-  })
 })
 
 describe('a fleet', () => {
@@ -234,13 +200,6 @@ describe('a fleet', () => {
     expect(answers.slice(0, 3).map(({ headers }) => headers['x-member'])).toEqual(['0', '1', '2'])
     expect(origin.calls('/page')).toBe(30)
     for (const member of fleet.members) await assertCleanExit(member)
-  })
-
-  test('replies to messages, and passes errors on', async () => {
-    await using fleet = await startFleet({ size: 1, entry: relay })
-    const [member] = fleet.members
-    expect(await member?.ask({ id: 7n })).toEqual({ echo: { id: 7n }, lingers: false })
-    await expect(member?.ask('throw')).rejects.toThrow('as asked')
   })
 
   test('freezes a member, resumes it, and stops one that is frozen', async () => {

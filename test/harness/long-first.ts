@@ -4,7 +4,7 @@
 
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-const LONG = /\/test\/(?:contracts|idempotency|locks|older-beside|nest-older)\//
+const LONG = /\/test\/(?:contracts|idempotency|locks|long|older-beside|nest-older|site)\//
 
 export class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

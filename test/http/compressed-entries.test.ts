@@ -3,8 +3,7 @@
 
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
 import { createStampede } from '@stampede/core'
@@ -12,6 +11,7 @@ import { stampedeFront } from '@stampede/node-http'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { listen } from '../harness/apps.ts'
 import { createGate } from '../harness/origin.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
@@ -43,13 +43,10 @@ async function start(stores: readonly object[], body = PAGE, wait?: () => Promis
       res.end(body)
     }
     const cache = { stampede, ttlMs: 60_000, leaseMs: 300, waitMs: 60_000 }
-    const http = createServer(stampedeFront(origin, cache))
-    http.listen(0, '127.0.0.1')
-    await once(http, 'listening')
-    urls.push(`http://127.0.0.1:${(http.address() as AddressInfo).port}/page`)
+    const http = await listen(stampedeFront(origin, cache))
+    urls.push(`${http.url}/page`)
     onTestFinished(async () => {
-      http.closeAllConnections()
-      http.close()
+      await http[Symbol.asyncDispose]()
       await stampede.close()
     })
   }

@@ -1,8 +1,6 @@
 // The event `cache.sampled` of a real app after the first 100 GET requests of a cache, and its
 // requests that are not cached, by route.
 
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { createStampede, memoryStore, type Stampede, type StampedeEvent } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import { entryFacts } from '@stampede/operate'
@@ -10,6 +8,7 @@ import { redisStore } from '@stampede/redis'
 import express, { type Express, type Request, type RequestHandler } from 'express'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 
 interface Asked {
   readonly options?: object
@@ -33,9 +32,8 @@ async function sampleOf({ options, handler, path, method = 'GET', headers, isTog
     await new Promise((resolve) => setImmediate(resolve))
     return handler ? handler(req, res, next) : res.send('page')
   })
-  const listening = app.listen(0, '127.0.0.1')
-  await once(listening, 'listening')
-  const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+  await using listening = await listen(app)
+  const url = listening.url
   try {
     const ask = async (i: number) => {
       const init = { method, headers: headers?.(i) ?? {} }
@@ -46,8 +44,6 @@ async function sampleOf({ options, handler, path, method = 'GET', headers, isTog
     else for (const i of all) await ask(i)
     return { seen, runs }
   } finally {
-    listening.closeAllConnections()
-    listening.close()
     await stampede.close()
   }
 }
@@ -83,14 +79,11 @@ async function serve(
 ): Promise<void> {
   const app = express().use(stampedeCache({ stampede, ttlMs: 60_000, invalidateOn: 'all' }))
   configure(app)
-  const listening = app.listen(0, '127.0.0.1')
-  await once(listening, 'listening')
-  const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+  await using listening = await listen(app)
+  const url = listening.url
   try {
     await use(async (path, init = {}) => void (await (await fetch(url + path, init)).text()))
   } finally {
-    listening.closeAllConnections()
-    listening.close()
     await stampede.close()
   }
 }

@@ -1,12 +1,11 @@
 // A stored response that replaces the response of the handler, between layers that wrap methods.
 
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'
 import { expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 
 it('a stale response does not pass a second time through layers behind the cache', async () => {
   const clock = new ManualClock()
@@ -32,9 +31,8 @@ it('a stale response does not pass a second time through layers behind the cache
     next()
   })
   app.get('/products', (_req, res) => void res.status(status).send(`page ${status}`))
-  const listening = app.listen(0, '127.0.0.1')
-  await once(listening, 'listening')
-  const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/products`
+  await using listening = await listen(app)
+  const url = `${listening.url}/products`
   try {
     expect(await (await fetch(url)).text()).toBe('page 200')
     await clock.advance(2_000)
@@ -45,8 +43,6 @@ it('a stale response does not pass a second time through layers behind the cache
     expect(await response.text()).toBe('page 200')
     expect(heads).toEqual([200, 500])
   } finally {
-    listening.closeAllConnections()
-    listening.close()
     await stampede.close()
   }
 })

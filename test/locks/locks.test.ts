@@ -1,7 +1,6 @@
 // Locks on real servers, with real processes and real faults: holders, notifications, waiting times
 // and costs.
 
-import { queryObjects } from 'node:v8'
 import { createStampede } from '@stampede/core'
 import { type LockStore, systemClock } from '@stampede/core/store'
 import { createLocks, Lease } from '@stampede/locks'
@@ -9,7 +8,6 @@ import { redisStore } from '@stampede/redis'
 import { FaultyLocks, refused, unheard } from '@stampede/testkit'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { Contender } from '../../packages/locks/src/contender.ts'
 import { sentByClients } from '../harness/command-trace.ts'
 import { type Had, openAdmin, openLocks, startLockFleet } from '../harness/lock-fleet.ts'
 import { PATIENT } from '../harness/patient.ts'
@@ -116,42 +114,6 @@ describe('locks on a real Redis', () => {
       const left = String(await admin.client.client('LIST')).trim()
       return left.split('\n').length === 1
     })
-  })
-
-  it('leave a cache on the same store working after they are closed', async () => {
-    await using redis = await startRedis()
-    const client = new Redis(redis.url, { lazyConnect: true })
-    const store = redisStore(client, PATIENT)
-    const locks = createLocks({ store })
-    await locks.run('migration', () => {})
-    await locks.close()
-    const stampede = createStampede({ store })
-    await stampede.getOrSet('k', () => 'v', { ttlMs: 60_000 })
-    await stampede.close()
-    expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, store: { failures: 0 } })
-  })
-
-  it('keep nothing in memory for a key that is free', async () => {
-    await using redis = await startRedis()
-    await using a = openLocks(redis.url)
-    await using b = openLocks(redis.url)
-    const before = queryObjects(Contender, { format: 'count' })
-    const use = async (i: number) => {
-      const key = `key ${i}`
-      const abort = new AbortController()
-      const lease = await a.locks.acquire(key)
-      const waiting = [
-        b.locks.run(key, () => {}),
-        a.locks.run(key, () => {}),
-        b.locks.acquire(key, { signal: abort.signal }).catch(() => {}),
-      ]
-      abort.abort()
-      await lease.release()
-      await Promise.all(waiting)
-    }
-    for (let i = 0; i < 20; i++)
-      await Promise.all(Array.from({ length: 10 }, (_, j) => use(10 * i + j)))
-    await expect.poll(() => queryObjects(Contender, { format: 'count' })).toBe(before)
   })
 })
 
@@ -646,19 +608,6 @@ describe('locks after a lost reply', () => {
     await admin.isFree('job', SOON_MS)
   })
 
-  it('report the release as unknown, and leave the key free', async () => {
-    await using redis = await startRedis()
-    await using proxy = await startProxy(redis.port)
-    const store = { commandTimeoutMs: LATE_REPLY.budgetMs }
-    await using a = openLocks(proxy.url, { leaseMs: LONG_MS }, store)
-    await using b = openLocks(redis.url)
-    await a.locks.run('warm', () => {})
-    const lease = await a.locks.acquire('job')
-    proxy.delay(LATE_REPLY.oneWayMs)
-    expect(await lease.release()).toBe('unknown')
-    expect((await b.locks.acquire('job', { waitMs: SOON_MS })).fence).toBeGreaterThan(lease.fence)
-  })
-
   it('keep the lease and renew it again, if the reply to a renewal was lost', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
@@ -753,39 +702,9 @@ describe('acquire()', () => {
       expect(await b.locks.tryAcquire('job')).not.toBeNull()
     },
   )
-
-  it('leaves no lock if close() is called before the reply', async () => {
-    await using redis = await startRedis()
-    await using a = openLocks(redis.url, { leaseMs: LONG_MS })
-    await using b = openLocks(redis.url)
-    await a.locks.run('job', () => {})
-    const outcome = a.locks.acquire('job').catch((error: unknown) => error)
-    await a.locks.close()
-    expect(await outcome).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
-    expect((await b.locks.acquire('job', { waitMs: SOON_MS })).remainingMs()).toBeGreaterThan(0)
-  })
 })
 
 describe('release()', () => {
-  it('ends the lease although a renewal is under way', async () => {
-    await using redis = await startRedis()
-    await using proxy = await startProxy(redis.port)
-    await using admin = openAdmin(redis)
-    await using a = openLocks(proxy.url, { leaseMs: 4_500 })
-    await using b = openLocks(redis.url)
-    for (let i = 0; i < 3; i++) {
-      const lease = await a.locks.acquire('job')
-      proxy.delay(300)
-      // The renewal is sent at 1.5 s, and is under way until 2.1 s.
-      await sleep(1_550 + 200 * i)
-      expect(await lease.release()).toBe('released')
-      proxy.delay(0)
-      expect(lease.signal.reason).toMatchObject({ message: expect.stringContaining('released') })
-      expect((await admin.record('job')).token).toBeUndefined()
-      await b.locks.run('job', { waitMs: 0 }, () => {})
-    }
-  })
-
   it('frees a lost lock for the next waiter of the same process', async () => {
     await using redis = await startRedis()
     await using other = openLocks(redis.url)

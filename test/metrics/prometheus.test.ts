@@ -2,9 +2,7 @@
 // the values.
 
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { createStampede, type Stampede } from '@stampede/core'
 import { idempotency, stampedeCache } from '@stampede/express'
 import { stampedeMetrics } from '@stampede/metrics'
@@ -14,6 +12,7 @@ import { Redis } from 'ioredis'
 import { Registry } from 'prom-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { METRICS } from '../../packages/metrics/src/metric-table.ts'
+import { listenOn } from '../harness/apps.ts'
 import { createGate } from '../harness/origin.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { waitUntil } from '../harness/wait-until.ts'
@@ -38,13 +37,9 @@ let prometheus: Prometheus
 let shops: string[]
 
 async function listen(server: Server): Promise<string> {
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closers.push(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const app = await listenOn(server)
+  closers.push(() => app[Symbol.asyncDispose]())
+  return new URL(app.url).host
 }
 
 function createShop(stampede: Stampede): Express {

@@ -1,16 +1,13 @@
 // Routes of Express and jobs in a transaction: what clients get, and what is in the tables.
 
-import { once } from 'node:events'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { createStampede } from '@stampede/core'
 import { idempotency } from '@stampede/express'
 import { postgresStore } from '@stampede/postgres'
 import express from 'express'
 import pg from 'pg'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
-import { waitUntil } from '../harness/wait-until.ts'
 
 describePostgres('a route with a transaction', () => {
   const server = postgresOfFile()
@@ -32,15 +29,15 @@ describePostgres('a route with a transaction', () => {
   ) => unknown
 
   /** An app whose handler writes an order and then calls `handler`. */
-  async function start(handler: Handler, route: object = {}, options: object = {}, max = 4) {
-    const pool = new pg.Pool({ connectionString: server().url, max })
+  async function start(handler: Handler) {
+    const pool = new pg.Pool({ connectionString: server().url, max: 4 })
     pool.on('error', () => {})
-    const store = postgresStore(pool, options)
+    const store = postgresStore(pool)
     const secret = 'a secret of at least 32 characters'
     const stampede = createStampede({ idempotency: { store, secret } })
     const app = express()
     let runs = 0
-    const guard = idempotency({ stampede, scope: () => 'user', transaction: true, ...route })
+    const guard = idempotency({ stampede, scope: () => 'user', transaction: true })
     app.post('/orders', guard, async (req, res) => {
       runs += 1
       const attempt = req.idempotency
@@ -50,23 +47,19 @@ describePostgres('a route with a transaction', () => {
       await query('insert into orders (item) values ($1)', ['book'])
       await handler(attempt, res, query)
     })
-    const app_ = app.listen(0)
-    await once(app_, 'listening')
-    const http: Server = app_
-    const { port } = http.address() as AddressInfo
+    const http = await listen(app)
     return {
       stampede,
       pool,
       runs: () => runs,
       async post(key = 'k') {
         const headers = { 'idempotency-key': `"${key}"` }
-        const res = await fetch(`http://127.0.0.1:${port}/orders`, { method: 'POST', headers })
+        const res = await fetch(`${http.url}/orders`, { method: 'POST', headers })
         const body = await res.text()
         return { status: res.status, body, replayed: res.headers.get('idempotency-replayed') }
       },
       async [Symbol.asyncDispose]() {
-        http.closeAllConnections()
-        http.close()
+        await http[Symbol.asyncDispose]()
         await stampede.close()
         await pool.end()
       },
@@ -138,40 +131,6 @@ describePostgres('a route with a transaction', () => {
     const { status, body } = await app.post()
     expect([status, JSON.parse(body)]).toEqual([500, expect.objectContaining({ code })])
     expect([await orders(), await records()]).toEqual([written, 0])
-  })
-
-  it('sends 503 and commits nothing if the handler waits for longer than idleMs', async () => {
-    const open = `select 1 from pg_stat_activity where state = 'idle in transaction'`
-    const handler: Handler = async (_, res) => {
-      await waitUntil('it is over', async () => (await server().query(open)).length === 0)
-      res.status(201).end('made')
-    }
-    await using app = await start(handler, {}, { idleMs: 1_000 })
-    expect((await app.post()).status).toBe(503)
-    expect([await orders(), await records()]).toEqual([0, 0])
-  })
-
-  it('runs once for 50 requests at a time over a pool with one connection', async () => {
-    await using app = await start(
-      (_, res) => res.status(201).end('made'),
-      { onBusy: 'wait' },
-      {},
-      1,
-    )
-    const responses = await Promise.all(Array.from({ length: 50 }, () => app.post()))
-    expect(new Set(responses.map(({ status, body }) => `${status} ${body}`))).toEqual(
-      new Set(['201 made']),
-    )
-    expect([app.runs(), await orders()]).toEqual([1, 1])
-  })
-
-  it('runs once for requests that wait in two processes', async () => {
-    const handler: Handler = (_, res) => res.status(201).end('made')
-    await using a = await start(handler, { onBusy: 'wait' })
-    await using b = await start(handler, { onBusy: 'wait' })
-    const posts = Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? a : b).post())
-    const statuses = (await Promise.all(posts)).map(({ status }) => status)
-    expect([new Set(statuses), a.runs() + b.runs(), await orders()]).toEqual([new Set([201]), 1, 1])
   })
 
   describe('and a job with a transaction', () => {

@@ -3,18 +3,14 @@
 import { createStampede, memoryStore, type PurgeTarget, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type Framework, frameworks, type Says, type Seen } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
 import { PATIENT } from '../harness/patient.ts'
-import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
 
-let server: RedisServer
-beforeAll(async () => {
-  server = await startRedis()
-})
-afterAll(() => server.stop())
+const { server } = await redisOfFile()
 
 let prefixes = 0
 

@@ -2,10 +2,11 @@
 // store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, type PurgeTarget, type Stampede } from './index.ts'
+import type { PurgeTarget, Stampede } from './index.ts'
 import { CONFIRMED_FOR_MS } from './ports/store.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from './testing/index.ts'
-import { type FaultyStore, refuse, sharedStores } from './testing/store-doubles.ts'
+import { ScriptedOrigin, settled } from './testing/index.ts'
+import { a, b, beginTwo, clock, end, stores, transcript } from './testing/resolve-bench.ts'
+import { refuse } from './testing/store-doubles.ts'
 
 const TAGGED = { ttlMs: 10_000, jitter: 0, tags: ['product:42', 'products'] }
 const SWR = { ...TAGGED, staleWhileRevalidateMs: 5_000 }
@@ -13,28 +14,12 @@ const SWR = { ...TAGGED, staleWhileRevalidateMs: 5_000 }
 /** The limit of the second process is small, so that a test reaches it quickly. */
 const MOST_IN_L1 = 100
 
-let clock: ManualClock
-let transcript: Transcript
-let stores: { a: FaultyStore; b: FaultyStore }
-let a: Stampede
-let b: Stampede
 let origin: ScriptedOrigin<string>
-
 beforeEach(() => {
-  clock = new ManualClock()
-  transcript = new Transcript()
-  stores = sharedStores()
-  a = createStampede({ store: stores.a, clock })
-  b = createStampede({ store: stores.b, clock, l1: { maxEntries: MOST_IN_L1 } })
-  transcript.record(a, 'a').record(b, 'b')
+  beginTwo({ l1: { maxEntries: MOST_IN_L1 } })
   origin = new ScriptedOrigin()
 })
-afterEach(async () => {
-  await clock.advance(60_000)
-  for (const each of [a, b]) expect(each.stats().active).toEqual({ flights: 0, leases: 0 })
-  expect(clock.timers).toBe(0)
-  await Promise.all([a.close(), b.close()])
-})
+afterEach(end)
 
 const get = (from: Stampede, options: object = TAGGED) =>
   from.getOrSet('k', origin.factory, { ...TAGGED, ...options })
@@ -103,30 +88,6 @@ describe('a purged value', () => {
 })
 
 describe('a purge by tag', () => {
-  it('refuses the commit of a fill, in any process', async () => {
-    const first = get(a)
-    await settled()
-    await b.purge({ tag: 'product:42' })
-    const second = get(b)
-    await settled()
-    transcript.take()
-    origin.run(0).resolve('old')
-    expect(await first).toBe('old')
-    await settled()
-    expect(origin.calls).toBe(2)
-    origin.run(1).resolve('new')
-    expect(await second).toBe('new')
-    expect(await get(a)).toBe('new')
-    expect(transcript.take()).toEqual([
-      'a: fill.fenced',
-      'b: wait.ended by wake-up',
-      'b: lease.granted',
-      'b: fill.started',
-      'b: fill.committed',
-      'a: hit l2',
-    ])
-  })
-
   it('delays no caller for long if it is repeated faster than the value can be filled', async () => {
     const answered: string[] = []
     const ask = (from: Stampede) => void get(from).then((value) => answered.push(value))
@@ -161,24 +122,6 @@ describe('a purge by tag', () => {
 })
 
 describe('a soft purge', () => {
-  it('serves the old value while one process refreshes', async () => {
-    await filled(SWR)
-    await a.purge({ tag: 'products' }, { soft: true })
-    expect(await get(b, SWR)).toBe('old')
-    await settled()
-    expect(origin.calls).toBe(2)
-    expect(await get(a, SWR)).toBe('old')
-    await settled()
-    origin.run(1).resolve('new')
-    await settled()
-    expect(origin.calls).toBe(2)
-    expect(await get(b, SWR)).toBe('new')
-    await clock.advance(1)
-    expect(transcript.take().filter((line) => line.includes('fill.started'))).toEqual([
-      'b: fill.started behind',
-    ])
-  })
-
   it('starts the stale window at the purge', async () => {
     await filled(SWR)
     await a.purge({ all: true }, { soft: true })
@@ -329,8 +272,7 @@ describe('a purge of several', () => {
     await b.purge({ keys: ['other', 'k'] }, { soft: true })
     expect(await get(a, SWR)).toBe('old')
     await settled()
-    origin.run(1).resolve('new')
-    await settled()
+    await origin.run(1).resolve('new')
     await b.purge({ keys: ['other', 'k'] })
     expect(await refilled(a, 'newer', SWR)).toBe('newer')
   })

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createStampede } from './stampede.ts'
 import { IdempotencyBench } from './testing/idempotency-bench.ts'
 import { settled } from './testing/index.ts'
-import { begin, clock, end, KEY, outcome, setUp, setUpTwo } from './testing/resolve-bench.ts'
+import { begin, begun, clock, end, KEY, outcome, setUp, setUpTwo } from './testing/resolve-bench.ts'
 import { refuse } from './testing/store-doubles.ts'
 import { TraceTranscript } from './testing/trace-transcript.ts'
 import { fillTracing, lookupTracing, trace, type WaitTrace } from './tracing.ts'
@@ -29,8 +29,7 @@ async function finish(
   origin: { run(index: number): { resolve(value: unknown): void } },
   index = 0,
 ) {
-  origin.run(index).resolve(`v${index}`)
-  await settled()
+  await origin.run(index).resolve(`v${index}`)
 }
 
 describe('a miss', () => {
@@ -62,10 +61,8 @@ describe('a miss', () => {
   it('has an error in its fill if the origin fails, before the fill ends', async () => {
     traces.record(['stampede:fill'])
     const { get, origin } = setUp()
-    const asked = outcome(get())
-    await settled()
-    origin.run(0).reject(new Error('down'))
-    await settled()
+    const asked = await begun(get())
+    await origin.run(0).reject(new Error('down'))
     expect(asked.now).toBe('down')
     expect(traces.take().slice(2)).toEqual([
       'fill error behind=false fence=bigint outcome=failed status=500 error=down',
@@ -76,12 +73,9 @@ describe('a miss', () => {
 
   it('has a fill without a fence if the store is unavailable', async () => {
     traces.record(['stampede:fill'])
-    const { get, origin, store } = setUp()
+    const { fill, store } = setUp()
     store.next('lookup', refuse)
-    const asked = get()
-    await settled()
-    await finish(origin)
-    await asked
+    await fill('v0')
     expect(traces.take().at(-1)).toBe('fill asyncEnd behind=false outcome=local')
   })
 
@@ -113,11 +107,8 @@ describe('a miss', () => {
 
 describe('a hit', () => {
   it('is synchronous in memory', async () => {
-    const { get, origin } = setUp()
-    const asked = get()
-    await settled()
-    await finish(origin)
-    await asked
+    const { get, fill } = setUp()
+    await fill('v0')
     traces.record()
     await get()
     expect(traces.take()).toEqual([
@@ -127,11 +118,8 @@ describe('a hit', () => {
   })
 
   it('names its tier', async () => {
-    const { getA, getB, originA } = setUpTwo()
-    const asked = getA()
-    await settled()
-    await finish(originA)
-    await asked
+    const { fillA, getB } = setUpTwo()
+    await fillA('v0')
     traces.record()
     await getB()
     expect(traces.take().at(-1)).toBe('lookup asyncEnd outcome=hit tier=l2')
@@ -217,11 +205,8 @@ describe('a refresh', () => {
   const STALE = { staleWhileRevalidateMs: 60_000 }
 
   it('contains its fill, after a stale hit', async () => {
-    const { get, origin } = setUp()
-    const asked = get(STALE)
-    await settled()
-    await finish(origin)
-    await asked
+    const { get, fill, origin } = setUp()
+    await fill('v0', STALE)
     await clock.advance(1_500)
     traces.record()
     await get(STALE)
@@ -244,17 +229,13 @@ describe('a refresh', () => {
   })
 
   it('has the error of its fill', async () => {
-    const { get, origin } = setUp()
-    const asked = get(STALE)
-    await settled()
-    await finish(origin)
-    await asked
+    const { get, fill, origin } = setUp()
+    await fill('v0', STALE)
     await clock.advance(1_500)
     traces.record(['stampede:refresh'])
     await get(STALE)
     await settled()
-    origin.run(1).reject(new Error('down'))
-    await settled()
+    await origin.run(1).reject(new Error('down'))
     expect(traces.take().slice(2)).toEqual([
       'refresh error outcome=failed error=down',
       'refresh asyncStart outcome=failed error=down',
@@ -364,10 +345,7 @@ describe('an idempotent run', () => {
   beforeEach(() => {
     bench = new IdempotencyBench()
   })
-  afterEach(async () => {
-    await bench.clock.advance(130_000)
-    await bench.stampede.close()
-  })
+  afterEach(() => bench.end())
 
   it('has the outcome of its job', async () => {
     traces.record()

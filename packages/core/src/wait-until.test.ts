@@ -1,23 +1,15 @@
 // Tests of the option `waitUntil` of createStampede. A transcript has the tasks that the option
 // gets, the results of the callers, and the commands that the store replied to, in order.
 
-import { afterEach, expect, it, vi } from 'vitest'
-import { createStampede, type Stampede } from './index.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from './testing/index.ts'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { ScriptedOrigin, settled } from './testing/index.ts'
+import { begin, clock, create, end, transcript } from './testing/resolve-bench.ts'
 import { FaultyStore, Gate } from './testing/store-doubles.ts'
 
-let clock = new ManualClock()
-let open: Stampede[] = []
-afterEach(async () => {
-  const closed = Promise.all(open.map((stampede) => stampede.close()))
-  await clock.advance(60_000)
-  await closed
-  clock = new ManualClock()
-  open = []
-})
+beforeEach(begin)
+afterEach(end)
 
 function setUp() {
-  const transcript = new Transcript()
   const store = new FaultyStore()
   let tasks = 0
   const waitUntil = (task: Promise<unknown>): void => {
@@ -25,25 +17,22 @@ function setUp() {
     transcript.note(`${name} begins`)
     void task.then(() => transcript.note(`${name} ends`))
   }
-  const stampede = createStampede({ store, clock, waitUntil })
-  open.push(stampede)
-  transcript.record(stampede)
+  const stampede = create(store, { waitUntil })
   const origin = new ScriptedOrigin<string>()
   const get = async () => {
     const options = { ttlMs: 1_000, staleWhileRevalidateMs: 60_000 }
     transcript.note(`caller gets ${await stampede.getOrSet('k', origin.factory, options)}`)
   }
-  return { transcript, store, stampede, origin, get }
+  return { store, stampede, origin, get }
 }
 
 it('gets a fill until its commit is acknowledged, which is after the caller has its value', async () => {
-  const { transcript, store, origin, get } = setUp()
+  const { store, origin, get } = setUp()
   const gate = new Gate()
   store.next('commit', gate.delayReply)
   void get()
   await settled()
-  origin.run(0).resolve('v1')
-  await settled()
+  await origin.run(0).resolve('v1')
   transcript.note('the store replies')
   gate.open()
   await settled()
@@ -59,11 +48,10 @@ it('gets a fill until its commit is acknowledged, which is after the caller has 
 })
 
 it('gets a refresh of a stale entry, and no task for a fresh entry', async () => {
-  const { transcript, origin, get } = setUp()
+  const { origin, get } = setUp()
   void get()
   await settled()
-  origin.run(0).resolve('v1')
-  await settled()
+  await origin.run(0).resolve('v1')
   transcript.take()
   await get()
   expect(transcript.take()).toEqual(['hit l1', 'caller gets v1'])
@@ -71,8 +59,7 @@ it('gets a refresh of a stale entry, and no task for a fresh entry', async () =>
   await get()
   await settled()
   transcript.note('the response is sent')
-  origin.run(1).resolve('v2')
-  await settled()
+  await origin.run(1).resolve('v2')
   expect(transcript.take()).toEqual([
     'task 2 begins',
     'hit l1 stale',
@@ -86,7 +73,7 @@ it('gets a refresh of a stale entry, and no task for a fresh entry', async () =>
 })
 
 it('gets a fill that fails as a task that ends', async () => {
-  const { transcript, stampede } = setUp()
+  const { stampede } = setUp()
   const failing = () => Promise.reject(new Error('the database is down'))
   await expect(stampede.getOrSet('k', failing, { ttlMs: 1_000 })).rejects.toThrow('database')
   await settled()
@@ -104,8 +91,7 @@ it('becomes a process warning if it throws, and the caller gets its value', asyn
   const waitUntil = (): void => {
     throw new Error('there is no request')
   }
-  const stampede = createStampede({ clock, waitUntil })
-  open.push(stampede)
+  const stampede = create(undefined, { waitUntil })
   expect(await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })).toBe(1)
   expect(warned.mock.calls).toEqual([['there is no request', 'StampedeListenerWarning']])
   warned.mockRestore()

@@ -99,12 +99,38 @@ function setUp() {
     )
     return waiter
   }
-  return { clock, store, locks, granted, last, tokenOf, reply, busy, grantBy, wait }
+  /** A waiter that got the lock. */
+  const hold = async () => {
+    const waiter = wait()
+    await grantBy(last())
+    return waiter
+  }
+  /** A waiter that gives up when the test calls the function. */
+  const waitUntilAbort = () => {
+    const abort = new AbortController()
+    const ended = locks.acquire('job', { signal: abort.signal }).catch(() => {})
+    return () => {
+      abort.abort()
+      return ended
+    }
+  }
+  /** Releases a lease, and returns the command that was sent. */
+  const release = ({ lease }: { lease?: Lease }): Call => {
+    void lease?.release()
+    return last()
+  }
+  /** The process is suspended until the lease is over. */
+  const lose = ({ lease }: { lease?: Lease }): void => {
+    clock.stall(3_100)
+    expect(() => lease?.assertHeld()).toThrow()
+  }
+  const more = { hold, waitUntilAbort, release, lose }
+  return { store, locks, clock, granted, last, tokenOf, reply, busy, grantBy, wait, ...more }
 }
 
 describe('a busy reply to acquire', () => {
   it('makes the process send acquire again at once if messages may have been lost meanwhile', async () => {
-    const { store, last, busy, wait, clock } = setUp()
+    const { store, clock, last, busy, wait } = setUp()
     wait()
     const asked = last()
     store.take()
@@ -119,7 +145,7 @@ describe('a busy reply to acquire', () => {
 
 describe('a grant to this process', () => {
   it('lasts no longer than the requested lease even if its message states a longer time', async () => {
-    const { store, last, busy, granted, wait, tokenOf } = setUp()
+    const { store, granted, last, tokenOf, busy, wait } = setUp()
     const first = wait()
     await busy(last())
     store.hooks.onGrant(granted(tokenOf(last())), 60_000)
@@ -137,9 +163,8 @@ describe('a grant to this process', () => {
   })
 
   it('gives one lease if both the reply to `release and queue` and a message report it', async () => {
-    const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
-    const first = wait()
-    await grantBy(last())
+    const { store, granted, last, tokenOf, reply, wait, hold } = setUp()
+    const first = await hold()
     const second = wait()
     void first.lease?.release()
     const grant = granted(tokenOf(last()))
@@ -152,7 +177,7 @@ describe('a grant to this process', () => {
   })
 
   it('reaches its waiter even if the message arrives before the busy reply to acquire', async () => {
-    const { store, last, granted, busy, wait, tokenOf } = setUp()
+    const { store, granted, last, tokenOf, busy, wait } = setUp()
     const first = wait()
     const asked = last()
     const grant = granted(tokenOf(asked))
@@ -163,12 +188,10 @@ describe('a grant to this process', () => {
   })
 
   it('reaches its waiter even if the message arrives before the reply to `release and queue`', async () => {
-    const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
-    const first = wait()
-    await grantBy(last())
+    const { store, granted, last, tokenOf, reply, wait, hold, release } = setUp()
+    const first = await hold()
     const second = wait()
-    void first.lease?.release()
-    const releasing = last()
+    const releasing = release(first)
     expect(releasing.text).toBe('release and queue')
     const grant = granted(tokenOf(releasing))
     store.take()
@@ -187,13 +210,11 @@ describe('a grant to this process', () => {
   })
 
   it('is released with one command if its only waiter has given up', async () => {
-    const { store, last, granted, busy, locks, tokenOf } = setUp()
-    const abort = new AbortController()
-    const waiting = locks.acquire('job', { signal: abort.signal }).catch(() => {})
+    const { store, granted, last, tokenOf, busy, waitUntilAbort } = setUp()
+    const giveUp = waitUntilAbort()
     const asked = last()
     await busy(asked)
-    abort.abort()
-    await waiting
+    await giveUp()
     store.take()
     const grant = granted(tokenOf(asked))
     store.hooks.onGrant(grant, 2_000)
@@ -213,7 +234,7 @@ describe('a grant to this process', () => {
   })
 
   it('is not used if its message arrives after the end of the lease, and the waiter tries again', async () => {
-    const { store, last, granted, busy, wait, tokenOf } = setUp()
+    const { store, granted, last, tokenOf, busy, wait } = setUp()
     const first = wait()
     await busy(last())
     store.take()
@@ -224,7 +245,7 @@ describe('a grant to this process', () => {
   })
 
   it('is given back if it is for the token of an acquire that failed', async () => {
-    const { store, last, granted, tokenOf, wait } = setUp()
+    const { store, granted, last, tokenOf, wait } = setUp()
     const first = wait()
     const failed = last()
     failed.fail(new Error('no reply'))
@@ -242,13 +263,11 @@ describe('a grant to this process', () => {
 
 describe('the late release of a lost lease', () => {
   it('does not release the newer lease that this process holds', async () => {
-    const { store, last, granted, grantBy, wait, clock, reply } = setUp()
-    const first = wait()
-    await grantBy(last())
+    const { store, granted, last, reply, grantBy, wait, hold, release, lose } = setUp()
+    const first = await hold()
     const second = wait()
     const third = wait()
-    clock.stall(3_100)
-    expect(() => first.lease?.assertHeld()).toThrow()
+    lose(first)
     await grantBy(last())
     expect(second.lease?.remainingMs()).toBeGreaterThan(0)
     store.take()
@@ -258,8 +277,7 @@ describe('the late release of a lost lease', () => {
     // The second waiter holds the lock, and the third one waits in this process. No request is
     // needed.
     expect(store.take().filter((text) => text === 'acquire')).toEqual([])
-    void second.lease?.release()
-    const releasing = last()
+    const releasing = release(second)
     expect(releasing.text).toBe('release and queue')
     const next = granted(releasing.next?.token ?? '')
     await reply(releasing, { status: 'released', granted: { grant: next, forMs: 2_000 } })
@@ -267,16 +285,13 @@ describe('the late release of a lost lease', () => {
   })
 
   it('keeps the place of a waiter in the lock queue', async () => {
-    const { store, last, granted, grantBy, busy, wait, clock, reply, tokenOf } = setUp()
-    const first = wait()
-    await grantBy(last())
+    const { store, granted, last, tokenOf, reply, busy, wait, hold, release, lose } = setUp()
+    const first = await hold()
     const second = wait()
-    clock.stall(3_100)
-    expect(() => first.lease?.assertHeld()).toThrow()
+    lose(first)
     const queuedAs = tokenOf(last())
     await busy(last())
-    void first.lease?.release()
-    const releasing = last()
+    const releasing = release(first)
     const grant = granted(queuedAs)
     // The store frees the lock and grants it to this process: in the reply if it queued again, else
     // by a message.
@@ -293,12 +308,10 @@ describe('the late release of a lost lease', () => {
 
 describe('a failed release of a lost lease', () => {
   it('leaves a waiter in the lock queue under the same token', async () => {
-    const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
-    const first = wait()
-    await grantBy(last())
+    const { store, granted, last, tokenOf, busy, wait, hold, lose } = setUp()
+    const first = await hold()
     const second = wait()
-    clock.stall(3_100)
-    expect(() => first.lease?.assertHeld()).toThrow()
+    lose(first)
     const queuedAs = tokenOf(last())
     await busy(last())
     void first.lease?.release()
@@ -313,11 +326,9 @@ describe('a failed release of a lost lease', () => {
   })
 
   it('lets a waiter that came after the loss receive a grant', async () => {
-    const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
-    const first = wait()
-    await grantBy(last())
-    clock.stall(3_100)
-    expect(() => first.lease?.assertHeld()).toThrow()
+    const { store, granted, last, tokenOf, busy, wait, hold, lose } = setUp()
+    const first = await hold()
+    lose(first)
     await settled()
     const second = wait()
     const queuedAs = tokenOf(last())
@@ -334,12 +345,10 @@ describe('a failed release of a lost lease', () => {
 
 describe('a `release and queue` command whose reply is lost', () => {
   it('is followed by an acquire with the same token, which finds the grant to the waiter', async () => {
-    const { store, last, grantBy, wait, tokenOf } = setUp()
-    const first = wait()
-    await grantBy(last())
+    const { store, last, tokenOf, grantBy, wait, hold, release } = setUp()
+    const first = await hold()
     const second = wait()
-    void first.lease?.release()
-    const releasing = last()
+    const releasing = release(first)
     store.take()
     releasing.fail(new Error('the reply was lost'))
     await settled()
@@ -352,16 +361,12 @@ describe('a `release and queue` command whose reply is lost', () => {
 
 describe('a `release and queue` command whose reply is lost after the last waiter gave up', () => {
   it('is followed by one clean-up command, and a later caller can get the lock', async () => {
-    const { store, last, grantBy, wait, locks } = setUp()
-    const first = wait()
-    await grantBy(last())
-    const abort = new AbortController()
-    const second = locks.acquire('job', { signal: abort.signal }).catch(() => {})
-    void first.lease?.release()
-    const releasing = last()
+    const { store, last, grantBy, wait, hold, waitUntilAbort, release } = setUp()
+    const first = await hold()
+    const giveUp = waitUntilAbort()
+    const releasing = release(first)
     expect(releasing.text).toBe('release and queue')
-    abort.abort()
-    await second
+    await giveUp()
     store.take()
     releasing.fail(new Error('the reply was lost'))
     await settled()
@@ -375,31 +380,23 @@ describe('a `release and queue` command whose reply is lost after the last waite
 
 describe('a process with waiters', () => {
   it('sends `leave` if its last waiter gives up during `release and queue`', async () => {
-    const { store, last, grantBy, wait, reply, locks } = setUp()
-    const first = wait()
-    await grantBy(last())
-    const abort = new AbortController()
-    const second = locks.acquire('job', { signal: abort.signal }).catch(() => {})
-    void first.lease?.release()
-    const releasing = last()
+    const { store, reply, hold, waitUntilAbort, release } = setUp()
+    const first = await hold()
+    const giveUp = waitUntilAbort()
+    const releasing = release(first)
     expect(releasing.text).toBe('release and queue')
-    abort.abort()
-    await second
+    await giveUp()
     store.take()
     await reply(releasing, { status: 'released' })
     expect(store.take()).toEqual(['leave'])
   })
 
   it('releases a lock that `release and queue` grants to a waiter that gave up', async () => {
-    const { store, last, granted, grantBy, wait, reply, locks } = setUp()
-    const first = wait()
-    await grantBy(last())
-    const abort = new AbortController()
-    const second = locks.acquire('job', { signal: abort.signal }).catch(() => {})
-    void first.lease?.release()
-    const releasing = last()
-    abort.abort()
-    await second
+    const { store, granted, last, reply, hold, waitUntilAbort, release } = setUp()
+    const first = await hold()
+    const giveUp = waitUntilAbort()
+    const releasing = release(first)
+    await giveUp()
     store.take()
     const grant = granted(releasing.next?.token ?? '')
     await reply(releasing, { status: 'released', granted: { grant, forMs: 2_000 } })
@@ -408,11 +405,9 @@ describe('a process with waiters', () => {
   })
 
   it('sends a new acquire for a caller that comes during a release', async () => {
-    const { store, last, grantBy, wait, reply } = setUp()
-    const first = wait()
-    await grantBy(last())
-    void first.lease?.release()
-    const releasing = last()
+    const { store, last, reply, grantBy, wait, hold, release } = setUp()
+    const first = await hold()
+    const releasing = release(first)
     const second = wait()
     store.take()
     await reply(releasing, { status: 'released' })

@@ -534,20 +534,6 @@ describe('Cache-Control of a request', () => {
     expect(old.status).toBe(504)
     expect(runs).toHaveLength(2)
   })
-
-  it('prevents storing if it is no-store, and allows a hit', async () => {
-    const cache = respectful()
-    const first = ask(cache, says('no-store'))
-    await first.done
-    expect([first.by, status(first)]).toEqual([
-      'bypass',
-      'Stampede; fwd=uri-miss; detail=request-no-store',
-    ])
-    await fill(cache, { body: 'stored' })
-    const second = ask(cache, says('no-store'))
-    await second.done
-    expect(second).toMatchObject({ by: 'cache', body: 'stored' })
-  })
 })
 
 describe('the option waitMs', () => {
@@ -609,19 +595,6 @@ describe('requests beyond originConcurrency while the store is unavailable', () 
     await settled()
     return { cache, first }
   }
-
-  it('wait for a slot until waitMs ends, and then follow afterWait', async () => {
-    const { cache } = await crowded({ waitMs: 500 })
-    const got = ask(cache, {}, target('second'))
-    await clock.advance(499)
-    expect(got.by).toBeUndefined()
-    await clock.advance(1)
-    expect(status(got)).toBe('Stampede; fwd=uri-miss; detail=wait-timeout')
-    expect(got.by).toBe('bypass')
-    expect(stampede.stats().unleased).toEqual({ running: 2, queued: 0 })
-    await clock.advance(30_000)
-    expect(stampede.stats().unleased.running).toBe(0)
-  })
 
   it('keep their slot for originTimeoutMs if the response does not end', async () => {
     const { first } = await crowded({ originTimeoutMs: 5_000 })

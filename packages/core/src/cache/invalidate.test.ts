@@ -113,6 +113,13 @@ describe('an unsafe request', () => {
     },
   )
 
+  it('purges its URL with a method that is not known as safe', async () => {
+    const cache = cacheWith()
+    await get(cache)
+    send(cache, 'M-SEARCH')
+    expect(await get(cache)).toBe('app')
+  })
+
   it.each([400, 404, 409, 500, 503])('purges nothing after a response of %d', async (status) => {
     const cache = cacheWith()
     await get(cache)

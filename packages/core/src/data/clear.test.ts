@@ -1,29 +1,19 @@
 // `clear()` and `purge({ cache })`: all values of one named cache. Two processes on one store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, type DataCache, type Stampede } from '../index.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
-import { type FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { createStampede, type DataCache } from '../index.ts'
+import { ScriptedOrigin, settled } from '../testing/index.ts'
+import { a, b, beginTwo, clock, end, stores, transcript } from '../testing/resolve-bench.ts'
+import { refuse } from '../testing/store-doubles.ts'
 
 const OPTIONS = { ttlMs: 10_000, jitter: 0 }
 
-let clock: ManualClock
-let stores: { a: FaultyStore; b: FaultyStore }
-let a: Stampede
-let b: Stampede
 let rates: { a: DataCache; b: DataCache }
-
 beforeEach(() => {
-  clock = new ManualClock()
-  stores = sharedStores()
-  a = createStampede({ store: stores.a, clock })
-  b = createStampede({ store: stores.b, clock })
+  beginTwo()
   rates = { a: a.cache('rates', OPTIONS), b: b.cache('rates', OPTIONS) }
 })
-afterEach(async () => {
-  await clock.advance(60_000)
-  await Promise.all([a.close(), b.close()])
-})
+afterEach(end)
 
 const names = (cache: DataCache) => Promise.all(['eur', 'usd', 'gbp'].map((key) => cache.get(key)))
 
@@ -72,7 +62,6 @@ describe('clear', () => {
   })
 
   it('refuses the value of a fill that began before it, in any process', async () => {
-    const transcript = new Transcript().record(a)
     const origin = new ScriptedOrigin<string>()
     const first = rates.a.getOrSet('eur', origin.factory)
     await settled()
@@ -80,7 +69,7 @@ describe('clear', () => {
     origin.run(0).resolve('old')
     expect(await first).toBe('old')
     await settled()
-    expect(transcript.take()).toContain('fill.fenced')
+    expect(transcript.take()).toContain('a: fill.fenced')
     expect(await rates.b.get('eur')).toBe(undefined)
   })
 

@@ -1,36 +1,29 @@
-import { afterEach, describe, expect, it } from 'vitest'
-import { createStampede, type DataCache, type Stampede } from '../index.ts'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { DataCache, Stampede } from '../index.ts'
 import type { Fault } from '../testing/idempotency-doubles.ts'
-import { ManualClock, settled } from '../testing/index.ts'
+import { settled } from '../testing/index.ts'
+import { begin, clock, create, end } from '../testing/resolve-bench.ts'
 import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
 import type { Serializer } from './value.ts'
 
 type DataCacheOptions = Parameters<Stampede['cache']>[1]
 
-let open: Stampede[] = []
-afterEach(async () => {
-  await Promise.all(open.map((stampede) => stampede.close()))
-  open = []
-})
+beforeEach(begin)
+afterEach(end)
 
 function setUp() {
-  const clock = new ManualClock()
   const store = new FaultyStore()
-  const stampede = createStampede({ store, clock })
-  open.push(stampede)
-  return { clock, store, stampede, rates: stampede.cache('rates', { ttlMs: 1_000 }) }
+  const stampede = create(store)
+  return { store, stampede, rates: stampede.cache('rates', { ttlMs: 1_000 }) }
 }
 
 /** The same cache in two processes. */
 function two(options: Partial<DataCacheOptions> = {}) {
   const stores = sharedStores()
-  const clock = new ManualClock()
-  const [a, b] = [stores.a, stores.b].map((store) => {
-    const stampede = createStampede({ store, clock })
-    open.push(stampede)
-    return stampede.cache('n', { ttlMs: 1_000, ...options })
-  }) as [DataCache, DataCache]
-  return { a, b, clock, stores }
+  const [a, b] = [stores.a, stores.b].map((store) =>
+    create(store).cache('n', { ttlMs: 1_000, ...options }),
+  ) as [DataCache, DataCache]
+  return { a, b, stores }
 }
 
 const optionError = (message: string) =>
@@ -51,7 +44,7 @@ describe('a data cache', () => {
   })
 
   it('checks its defaults at creation, and the options of each call', async () => {
-    const { stampede, rates, clock } = setUp()
+    const { stampede, rates } = setUp()
     expect(() => stampede.cache('a:b', { ttlMs: 1 })).toThrow(optionError('name: received "a:b"'))
     expect(() => stampede.cache('a', {} as DataCacheOptions)).toThrow(optionError('getOrSet.ttlMs'))
     const mistyped = { ttlMs: 1, ttl: 2 } as DataCacheOptions
@@ -82,7 +75,7 @@ describe('a data cache', () => {
 
 describe('get() of a data cache', () => {
   it('returns a stored value from memory or the store until the stale window ends', async () => {
-    const { a, b, clock } = two({ staleWhileRevalidateMs: 1_000 })
+    const { a, b } = two({ staleWhileRevalidateMs: 1_000 })
     expect(await a.get('k')).toBeUndefined()
     await a.getOrSet('k', () => 'value')
     expect([await a.get('k'), await b.get('k')]).toEqual(['value', 'value'])
@@ -113,7 +106,7 @@ describe('get() of a data cache', () => {
 
 describe('set() and delete() of a data cache', () => {
   it('leaves no timer behind', async () => {
-    const { clock, rates } = setUp()
+    const { rates } = setUp()
     await rates.set('k', 1)
     const before = clock.timers
     await rates.set('k', 2)
@@ -153,7 +146,7 @@ describe('set() and delete() of a data cache', () => {
   })
 
   it('reject after waitMs while another process fills the key', async () => {
-    const { a, b, stores, clock } = two()
+    const { a, b, stores } = two()
     let failed: Promise<unknown> | undefined
     stores.a.next('lookup', async (work) => {
       const never = () => new Promise<string>(() => {})
@@ -199,7 +192,7 @@ describe('set() and delete() of a data cache', () => {
   })
 
   it('resolve even if their own commit takes longer than waitMs', async () => {
-    const { clock, store, stampede } = setUp()
+    const { store, stampede } = setUp()
     const rates = stampede.cache('soon', { ttlMs: 1_000, waitMs: 0 })
     const gate = new Gate()
     store.next('commit', gate.delayReply)
@@ -223,7 +216,7 @@ describe('set() and delete() of a data cache', () => {
   })
 
   it('resolve when the value is stored, even if another fill left a stale one', async () => {
-    const { a, b, stores, clock } = two({ staleWhileRevalidateMs: 60_000 })
+    const { a, b, stores } = two({ staleWhileRevalidateMs: 60_000 })
     stores.a.next('lookup', async (work) => {
       await b.getOrSet('k', () => 'other')
       await clock.advance(1_500)
@@ -311,7 +304,7 @@ describe('wrap() of a data cache', () => {
 
 describe('ttlMs as a function', () => {
   it('gets the value, and returns its lifetime', async () => {
-    const { stampede, clock } = setUp()
+    const { stampede } = setUp()
     const ttlMs = ({ forMs }: { forMs: number }) => forMs
     const tokens = stampede.cache('tokens', { ttlMs })
     const get = (key: string, forMs: number) => tokens.getOrSet(key, () => ({ forMs }))
@@ -357,10 +350,8 @@ describe('a serializer', () => {
     /** One process stores version 1. The other one parses version 2. */
     async function stored(options: Partial<DataCacheOptions> = {}) {
       const stores = sharedStores()
-      const clock = new ManualClock()
       const [old, present] = [stores.a, stores.b].map((store, i) => {
-        const stampede = createStampede({ store, clock })
-        open.push(stampede)
+        const stampede = create(store)
         const serializer = versioned(i + 1)
         return { stampede, cache: stampede.cache('n', { ...SWR, ...options, serializer }) }
       })
@@ -368,7 +359,7 @@ describe('a serializer', () => {
       await old.cache.set('k', 'old')
       const errors: unknown[] = []
       present.stampede.on('entry.unreadable', ({ error }) => errors.push(error))
-      return { ...present, old: old.cache, clock, errors, store: stores.b }
+      return { ...present, old: old.cache, errors, store: stores.b }
     }
 
     it('causes one run of the factory for all callers, and an event', async () => {
@@ -398,7 +389,7 @@ describe('a serializer', () => {
     })
 
     it('makes get, previous and stale-if-error find no value', async () => {
-      const { cache, clock, errors } = await stored({ staleWhileRevalidateMs: 0 })
+      const { cache, errors } = await stored({ staleWhileRevalidateMs: 0 })
       expect(await cache.get('k')).toBeUndefined()
       await clock.advance(1_500)
       let previous: unknown = 'not asked'

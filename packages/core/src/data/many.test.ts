@@ -1,51 +1,29 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { afterEach, describe, expect, it, vi } from 'vitest'
-import { createStampede, type DataCache, memoryStore, type Stampede } from '../index.ts'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { DataCache, Stampede } from '../index.ts'
 import { runtimeOf } from '../stampede.ts'
-import { ManualClock, settled, Transcript } from '../testing/index.ts'
-import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { settled } from '../testing/index.ts'
+import { begin, clock, create, end, setUpTwo, transcript } from '../testing/resolve-bench.ts'
+import { FaultyStore, Gate, refuse } from '../testing/store-doubles.ts'
 
 type DataCacheOptions = Parameters<Stampede['cache']>[1]
 
-let open: Stampede[] = []
-let clocks: ManualClock[] = []
-function newClock(): ManualClock {
-  const clock = new ManualClock()
-  clocks.push(clock)
-  return clock
-}
-afterEach(async () => {
-  const closed = Promise.all(open.map((stampede) => stampede.close()))
-  // A failed test may leave runs behind, for which close() waits.
-  for (const clock of clocks) await clock.advance(3_000)
-  await closed
-  open = []
-  clocks = []
-})
+beforeEach(begin)
+afterEach(end)
 
-function setUp(
-  options: Partial<DataCacheOptions> = {},
-  config: { originConcurrency?: number } = {},
-) {
-  const clock = newClock()
+const open = (stampede: Stampede, options: Partial<DataCacheOptions> = {}) =>
+  stampede.cache('n', { ttlMs: 1_000, ...options })
+
+function setUp(options?: Partial<DataCacheOptions>, config?: { originConcurrency?: number }) {
   const store = new FaultyStore()
-  const stampede = createStampede({ store, clock, ...config })
-  open.push(stampede)
-  const cache = stampede.cache('n', { ttlMs: 1_000, ...options })
-  return { clock, store, stampede, cache, transcript: new Transcript().record(stampede) }
+  const stampede = create(store, config)
+  return { store, stampede, cache: open(stampede, options) }
 }
 
 /** The same cache in two processes. */
-function two(options: Partial<DataCacheOptions> = {}) {
-  const stores = sharedStores()
-  const clock = newClock()
-  const stampedes = [stores.a, stores.b].map((store) => createStampede({ store, clock }))
-  open.push(...stampedes)
-  const [a, b] = stampedes.map((each) => each.cache('n', { ttlMs: 1_000, ...options })) as [
-    DataCache,
-    DataCache,
-  ]
-  return { a, b, clock, stores, stampedes }
+function two(options?: Partial<DataCacheOptions>) {
+  const { a, b, storeA } = setUpTwo()
+  return { a: open(a, options), b: open(b, options), storeA }
 }
 
 /** A factory of many keys whose calls the test ends. */
@@ -70,13 +48,22 @@ class Loader {
   }
 }
 
+/** Calls `getOrSetMany`, whose factory runs until the test ends it. */
+async function fill(cache: DataCache, keys: readonly string[]) {
+  const loader = new Loader()
+  const asked = cache.getOrSetMany(keys, loader.load)
+  await settled()
+  return { loader, asked }
+}
+
 const values = (text: string) =>
   new Map(text.split(' ').map((each) => [each.slice(0, 1), each] as const))
+const mapOf = (object: object) => new Map<string, unknown>(Object.entries(object))
 const upper = (keys: readonly string[]) => new Map(keys.map((key) => [key, key.toUpperCase()]))
 
 describe('getOrSetMany()', () => {
   it('runs the factory once with all keys, and returns the values in the order of the keys', async () => {
-    const { cache, transcript } = setUp()
+    const { cache } = setUp()
     const all = new Loader()
     const asked = cache.getOrSetMany(['b', 'a', 'b', 'c'], all.load)
     await settled()
@@ -116,11 +103,8 @@ describe('getOrSetMany()', () => {
   })
 
   it('runs the factory once for cold keys and for stale ones, in memory too', async () => {
-    for (const store of [memoryStore(), new FaultyStore()]) {
-      const clock = newClock()
-      const stampede = createStampede({ store, clock })
-      open.push(stampede)
-      const cache = stampede.cache('n', { ttlMs: 1_000, staleWhileRevalidateMs: 9_000 })
+    for (const store of [undefined, new FaultyStore()]) {
+      const cache = open(create(store), { staleWhileRevalidateMs: 9_000 })
       const loader = new Loader()
       await cache.getOrSetMany(['a', 'b'], upper)
       await clock.advance(1_500)
@@ -179,12 +163,12 @@ describe('getOrSetMany()', () => {
   })
 
   it('runs the factory once more for all keys whose holder died', async () => {
-    const { a, b, stores, clock } = two({ leaseMs: 1_000 })
+    const { a, b, storeA } = two({ leaseMs: 1_000 })
     const [dead, alive] = [new Loader(), new Loader()]
     void a.getOrSetMany(['x', 'y', 'z'], dead.load).catch(() => {})
     await settled()
     // Its renewals no longer arrive.
-    stores.a.always = refuse
+    storeA.always = refuse
     const asked = b.getOrSetMany(['w', 'x', 'y', 'z'], alive.load)
     await settled()
     alive.end(0)
@@ -197,7 +181,7 @@ describe('getOrSetMany()', () => {
   })
 
   it('runs the factory once more for all keys that others fill for longer than waitMs', async () => {
-    const { a, b, clock } = two({ waitMs: 300 })
+    const { a, b } = two({ waitMs: 300 })
     const [slow, loader] = [new Loader(), new Loader()]
     const late = a.getOrSetMany(['x', 'y'], slow.load)
     await settled()
@@ -224,10 +208,8 @@ describe('getOrSetMany()', () => {
   })
 
   it('refuses only the commit of a key that is purged during the run', async () => {
-    const { cache, transcript } = setUp()
-    const loader = new Loader()
-    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
-    await settled()
+    const { cache } = setUp()
+    const { loader, asked } = await fill(cache, ['a', 'b'])
     await cache.delete('a')
     loader.end(0)
     expect(await asked).toEqual(values('a0 b0'))
@@ -237,9 +219,7 @@ describe('getOrSetMany()', () => {
 
   it('stores nothing usable if a tag of the values is purged during the run', async () => {
     const { cache, stampede } = setUp({ tags: ['t'] })
-    const loader = new Loader()
-    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
-    await settled()
+    const { loader, asked } = await fill(cache, ['a', 'b'])
     await stampede.purge({ tag: 't' })
     loader.end(0)
     expect(await asked).toEqual(values('a0 b0'))
@@ -256,19 +236,13 @@ describe('getOrSetMany()', () => {
   })
 
   it('leaves out keys without a value, and frees them for the next call', async () => {
-    const { cache, transcript } = setUp()
-    const loader = new Loader()
-    const asked = cache.getOrSetMany(['a', 'b', 'c'], loader.load)
-    await settled()
+    const { cache } = setUp()
+    const { loader, asked } = await fill(cache, ['a', 'b', 'c'])
     loader.end(0, { a: 'a0', c: undefined })
     expect(await asked).toEqual(values('a0'))
     expect(transcript.take().filter((type) => type === 'fill.skipped')).toHaveLength(2)
     expect(await cache.getOrSetMany(['a', 'b', 'c'], upper)).toEqual(
-      new Map([
-        ['a', 'a0'],
-        ['b', 'B'],
-        ['c', 'C'],
-      ]),
+      mapOf({ a: 'a0', b: 'B', c: 'C' }),
     )
   })
 
@@ -288,10 +262,8 @@ describe('getOrSetMany()', () => {
   }, 20_000)
 
   it('runs the factory of one getOrSet of a missing key, for all that waited', async () => {
-    for (const store of [memoryStore(), new FaultyStore()]) {
-      const stampede = createStampede({ store, clock: newClock() })
-      open.push(stampede)
-      const cache = stampede.cache('n', { ttlMs: 1_000 })
+    for (const store of [undefined, new FaultyStore()]) {
+      const cache = open(create(store))
       const [many, one] = [new Loader(), new Loader()]
       const asked = cache.getOrSetMany(['x'], many.load)
       await settled()
@@ -341,12 +313,7 @@ describe('getOrSetMany()', () => {
             ['other', 2],
           ]),
       )
-    expect(await cache.getMany(['a', 'b', 'other'])).toEqual(
-      new Map([
-        ['a', 1],
-        ['b', 1],
-      ]),
-    )
+    expect(await cache.getMany(['a', 'b', 'other'])).toEqual(mapOf({ a: 1, b: 1 }))
     await settled()
     process.off('warning', onWarning)
     expect(warned).toEqual([expect.stringContaining('cache "n" returned keys')])
@@ -365,7 +332,7 @@ describe('getOrSetMany()', () => {
   })
 
   it('gives fences, previous values and notModified() by key', async () => {
-    const { cache, clock } = setUp({ keepMs: 9_000, jitter: 0 })
+    const { cache } = setUp({ keepMs: 9_000, jitter: 0 })
     await cache.getOrSetMany(['a', 'b'], upper)
     await clock.advance(1_500)
     let seen: unknown
@@ -377,13 +344,7 @@ describe('getOrSetMany()', () => {
       expect(() => notModified('z')).toThrow('use one of the keys')
       return { b: 'b1', c: 'c1' }
     })
-    expect(result).toEqual(
-      new Map([
-        ['a', 'A'],
-        ['b', 'b1'],
-        ['c', 'c1'],
-      ]),
-    )
+    expect(result).toEqual(mapOf({ a: 'A', b: 'b1', c: 'c1' }))
     expect(seen).toEqual([
       ['a', 'b', 'c'],
       ['a', 'b', 'c'],
@@ -398,10 +359,8 @@ describe('getOrSetMany()', () => {
   })
 
   it('rejects with the error of the factory, and shares it with other callers of the keys', async () => {
-    const { cache, transcript } = setUp()
-    const loader = new Loader()
-    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
-    await settled()
+    const { cache } = setUp()
+    const { loader, asked } = await fill(cache, ['a', 'b'])
     const joined = cache.getOrSet('a', () => 'own')
     const error = new Error('query failed')
     loader.fail(0, error)
@@ -411,7 +370,7 @@ describe('getOrSetMany()', () => {
   })
 
   it('serves stale values if the factory fails, and rejects if a key has none', async () => {
-    const { cache, clock } = setUp({ staleIfErrorMs: 9_000 })
+    const { cache } = setUp({ staleIfErrorMs: 9_000 })
     await cache.getOrSetMany(['a', 'b'], upper)
     await clock.advance(1_500)
     const fails = async () => {
@@ -478,9 +437,7 @@ describe('getOrSetMany()', () => {
   it('runs keys with and without a lease in one run', async () => {
     const { cache, store } = setUp()
     store.next('lookup', refuse)
-    const loader = new Loader()
-    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
-    await settled()
+    const { loader, asked } = await fill(cache, ['a', 'b'])
     expect(loader.calls).toHaveLength(1)
     loader.end(0)
     expect(await asked).toEqual(new Map([...values('a0 b0')]))
@@ -491,9 +448,7 @@ describe('getOrSetMany()', () => {
     const { cache, store } = setUp()
     const gate = new Gate()
     store.next('lookup', gate.delayReply)
-    const loader = new Loader()
-    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
-    await settled()
+    const { loader, asked } = await fill(cache, ['a', 'b'])
     expect(loader.calls).toEqual([])
     gate.open()
     await settled()
@@ -503,7 +458,7 @@ describe('getOrSetMany()', () => {
   })
 
   it('aborts the signal and fails all keys of a run after originTimeoutMs', async () => {
-    const { cache, clock } = setUp({ originTimeoutMs: 500 })
+    const { cache } = setUp({ originTimeoutMs: 500 })
     let signal: AbortSignal | undefined
     const asked = cache.getOrSetMany(['a', 'b'], (_, context) => {
       signal = context.signal
@@ -519,11 +474,9 @@ describe('getOrSetMany()', () => {
   })
 
   it('runs the factory in the async context of its call', async () => {
-    const { a, b, clock } = two({ waitMs: 300 })
+    const { a, b } = two({ waitMs: 300 })
     const user = new AsyncLocalStorage<string>()
-    const loader = new Loader()
-    const blocked = a.getOrSetMany(['x'], loader.load)
-    await settled()
+    const { loader, asked: blocked } = await fill(a, ['x'])
     const seen: unknown[] = []
     const asked = user.run('ann', () =>
       b.getOrSetMany(['x', 'y'], (keys) => {
@@ -613,12 +566,7 @@ describe('setMany() and deleteMany()', () => {
       ['y', 2],
       ['x', 3],
     ])
-    expect(await b.getMany(['x', 'y'])).toEqual(
-      new Map([
-        ['x', 3],
-        ['y', 2],
-      ]),
-    )
+    expect(await b.getMany(['x', 'y'])).toEqual(mapOf({ x: 3, y: 2 }))
     await b.deleteMany(['x', 'y', 'z'])
     await settled()
     expect(await a.getMany(['x', 'y'])).toEqual(new Map())
@@ -641,42 +589,28 @@ describe('setMany() and deleteMany()', () => {
 
   it('refuses the commits of runs that began before', async () => {
     const { cache } = setUp()
-    const loader = new Loader()
-    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
-    await settled()
+    const { loader, asked } = await fill(cache, ['a', 'b'])
     await cache.setMany([['a', 'set']])
     loader.end(0)
     await asked
-    expect(await cache.getMany(['a', 'b'])).toEqual(
-      new Map([
-        ['a', 'set'],
-        ['b', 'b0'],
-      ]),
-    )
+    expect(await cache.getMany(['a', 'b'])).toEqual(mapOf({ a: 'set', b: 'b0' }))
   })
 
   it('tries again if another caller fills a key after the purge', async () => {
-    const { a, b, stores } = two()
+    const { a, b, storeA } = two()
     const gate = new Gate()
-    stores.a.next('purge', gate.delayReply)
+    storeA.next('purge', gate.delayReply)
     const set = a.setMany([
       ['x', 'set'],
       ['y', 'set'],
     ])
     await settled()
-    const loader = new Loader()
-    const other = b.getOrSetMany(['x'], loader.load)
-    await settled()
+    const { loader, asked: other } = await fill(b, ['x'])
     gate.open()
     await settled()
     loader.end(0)
     await Promise.all([set, other])
-    expect(await b.getMany(['x', 'y'])).toEqual(
-      new Map([
-        ['x', 'set'],
-        ['y', 'set'],
-      ]),
-    )
+    expect(await b.getMany(['x', 'y'])).toEqual(mapOf({ x: 'set', y: 'set' }))
   })
 
   it('names the keys that were not stored or purged', async () => {

@@ -9,6 +9,7 @@ import { forgeFrame, keyDigest, settled } from '../testing/index.ts'
 import { resolve } from '../testing/resolve.ts'
 import {
   begin,
+  begun,
   clock,
   end,
   KEY,
@@ -70,18 +71,12 @@ describe('two processes', () => {
   })
 
   it('agree when an entry becomes stale, because a copy in L1 keeps its age', async () => {
-    const { getA, getB, originA, originB } = setUpTwo()
-    const first = getA()
-    await settled()
-    originA.run(0).resolve('old')
-    await first
+    const { getB, fillA, fillB } = setUpTwo()
+    await fillA('old')
     await clock.advance(900)
     expect(await getB()).toBe('old')
     await clock.advance(100)
-    const late = getB()
-    await settled()
-    originB.run(0).resolve('new')
-    expect(await late).toBe('new')
+    expect(await fillB('new')).toBe('new')
   })
 
   it('wait for a dead holder until its lease ends, and the store refuses its late commit', async () => {
@@ -126,12 +121,9 @@ describe('two processes', () => {
   })
 
   it('serve a stale value at once, while one process refreshes the entry', async () => {
-    const { getA, getB, originA, originB, storeB } = setUpTwo()
+    const { getA, getB, originA, originB, storeB, fillA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
-    const first = getA(swr)
-    await settled()
-    originA.run(0).resolve('old')
-    await first
+    await fillA('old', swr)
     await getB(swr)
     await clock.advance(1_500)
     transcript.take()
@@ -145,8 +137,7 @@ describe('two processes', () => {
       await settled()
     }
     expect(storeB.calls).toEqual([])
-    originA.run(1).resolve('new')
-    await settled()
+    await originA.run(1).resolve('new')
     expect(await getB(swr)).toBe('old')
     await settled()
     expect(await getB(swr)).toBe('new')
@@ -155,18 +146,14 @@ describe('two processes', () => {
 
   it('share a failure, and run the factory again only after the back-off', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
-    const first = outcome(getA().catch(messageOf))
-    await settled()
-    const second = outcome(getB().catch(messageOf))
-    await settled()
-    originA.run(0).reject(new Error('down'))
-    await settled()
+    const first = await begun(getA().catch(messageOf))
+    const second = await begun(getB().catch(messageOf))
+    await originA.run(0).reject(new Error('down'))
     expect(first.now).toBe('down')
     expect(second.now).toBe(
       'the factory of "k" failed in another call: down; retry after failureBackoffMs',
     )
-    const third = outcome(getA().catch(messageOf))
-    await settled()
+    const third = await begun(getA().catch(messageOf))
     expect(third.now).toBe(
       'the factory of "k" failed in another call: down; retry after failureBackoffMs',
     )
@@ -184,30 +171,22 @@ describe('two processes', () => {
 
   it('do not share a failure that no caller waited for', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
-    const first = outcome(getA())
-    await settled()
-    originA.run(0).reject(new Error('down'))
-    await settled()
-    const second = outcome(getB())
-    await settled()
-    originB.run(0).reject(new Error('still down'))
-    await settled()
+    const first = await begun(getA())
+    await originA.run(0).reject(new Error('down'))
+    const second = await begun(getB())
+    await originB.run(0).reject(new Error('still down'))
     expect([first.now, second.now]).toEqual(['down', 'still down'])
   })
 
   it('retry a failing refresh once per back-off, while all callers get the stale entry', async () => {
-    const { getA, getB, originA, originB } = setUpTwo()
+    const { getA, getB, originA, originB, fillA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
-    const first = getA(swr)
-    await settled()
-    originA.run(0).resolve('old')
-    await first
+    await fillA('old', swr)
     await getB(swr)
     await clock.advance(12_000)
     expect(await getA(swr)).toBe('old')
     await settled()
-    originA.run(1).reject(new Error('down'))
-    await settled()
+    await originA.run(1).reject(new Error('down'))
     for (const get of [getA, getB, getA, getB]) {
       expect(await get(swr)).toBe('old')
       await settled()
@@ -231,15 +210,9 @@ describe('two processes', () => {
 
   it('let requests for a hit-for-miss key run in parallel until a response is stored', async () => {
     const { a, b, storeA, storeB } = setUpTwo()
-    const own = scripted()
-    const other = scripted()
-    for (const run of [0, 1]) {
-      const led = resolve(runtimeOf(a), 'k', POLICY, own.caller)
-      await settled()
-      own.origin.run(run).resolve(PASS)
-      expect(await led).toMatchObject({ type: 'led' })
-      await settled()
-    }
+    const own = scripted('k')
+    const other = scripted('k')
+    for (const _ of [0, 1]) await own.lead(runtimeOf(a), PASS)
     await clock.advance(100)
     const second = resolve(runtimeOf(b), 'k', POLICY, other.caller)
     await settled()
@@ -263,18 +236,14 @@ describe('two processes', () => {
 
   it('look up a hit-for-miss key at most every 100 ms', async () => {
     const { rt, store } = setUp()
-    const { caller, origin } = scripted()
-    const runOnce = async (run: number) => {
+    const { caller, lead } = scripted('k')
+    const runOnce = async () => {
       store.calls.length = 0
-      const led = resolve(rt, 'k', POLICY, caller)
-      await settled()
-      origin.run(run).resolve(PASS)
-      await led
-      await settled()
+      await lead(rt, PASS)
       return store.calls
     }
     // The first response may have been for one client only, so the next run has the lease at once.
-    for (const run of [0, 1]) expect(await runOnce(run)).toEqual(['lookup k', 'pass k'])
+    for (const _ of [0, 1]) expect(await runOnce()).toEqual(['lookup k', 'pass k'])
     store.calls.length = 0
     for (const advancedMs of [0, 99]) {
       await clock.advance(advancedMs)
@@ -283,7 +252,7 @@ describe('two processes', () => {
     }
     expect(store.calls).toEqual([])
     await clock.advance(1)
-    expect(await runOnce(2)).toEqual(['lookup k', 'pass k'])
+    expect(await runOnce()).toEqual(['lookup k', 'pass k'])
   })
 })
 
@@ -309,19 +278,17 @@ describe('a stale entry', () => {
       await clock.advance(1_499)
       expect(await get(SWR)).toBe('old')
       await clock.advance(1)
-      const late = outcome(get(SWR))
-      await settled()
+      const late = await begun(get(SWR))
       expect(late.now).toBe('pending')
       expect(origin.calls).toBe(2)
-      origin.run(1).resolve('new')
-      await settled()
+      await origin.run(1).resolve('new')
       expect(late.now).toBe('new')
     },
   )
 
   it('is refreshed again only after the back-off if the refresh was abandoned', async () => {
     const { rt } = setUp()
-    const { caller, origin } = scripted()
+    const { caller, origin } = scripted('k')
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
     const ask = async () => {
       const resolution = await resolve(rt, 'k', POLICY, caller)
@@ -334,40 +301,33 @@ describe('a stale entry', () => {
     await first
     await clock.advance(1_500)
     await ask()
-    origin.run(1).resolve({ type: 'abandoned' })
-    await settled()
+    await origin.run(1).resolve({ type: 'abandoned' })
     for (let i = 0; i < 3; i++) expect(await ask()).toMatchObject({ type: 'hit', stale: true })
     expect(origin.calls).toBe(2)
     await clock.advance(1_000)
     await ask()
     expect(origin.calls).toBe(3)
-    origin.run(2).resolve(STORE)
-    await settled()
+    await origin.run(2).resolve(STORE)
   })
 
   it('counts as a hit for a waiter after the store refused the fill of its own process', async () => {
-    const { a, getA, getB, originA, originB, storeA } = setUpTwo()
+    const { a, getA, originA, storeA, fillB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
     const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
     await settled()
     storeA.next('renew', async () => [false])
     await clock.advance(700)
-    const other = getB(swr)
-    await settled()
-    originB.run(0).resolve('v')
-    await other
+    await fillB('v', swr)
     await clock.advance(1_500)
     storeA.hooks.onForget(0)
     expect(await getA(swr)).toBe('v')
     await settled()
     transcript.take()
-    originA.run(0).resolve('late')
-    await settled()
+    await originA.run(0).resolve('late')
     expect([leader?.now, waiter?.now]).toEqual(['late', 'v'])
     expect(transcript.take()).toEqual(['a: fill.fenced', 'a: hit l2 stale'])
     expect(a.stats().hits).toEqual({ l1: 0, l2: 2 })
-    originA.run(1).resolve('new')
-    await settled()
+    await originA.run(1).resolve('new')
   })
 
   it('is served while the store is unavailable, and one request refreshes it', async () => {
@@ -377,21 +337,17 @@ describe('a stale entry', () => {
     expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
     await settled()
     expect(origin.calls).toBe(2)
-    origin.run(1).resolve('new')
-    await settled()
+    await origin.run(1).resolve('new')
     expect(await get(swr)).toBe('new')
     expect(transcript.take()).toContain('fill.started behind unleased')
   })
 
   it('is served to all clients but one during a foreground refresh', async () => {
     const { rt } = setUp()
-    const { caller, origin, leads } = scripted()
+    const { caller, origin, leads, lead } = scripted('k')
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const first = resolve(rt, 'k', policy, caller)
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
+    await lead(rt, { ...STORE, lifetimes: lives }, policy)
     await clock.advance(1_500)
     transcript.take()
     const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', policy, caller)))
@@ -400,28 +356,23 @@ describe('a stale entry', () => {
     expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
     expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
     expect(leads[1]?.previous).toBeDefined()
-    origin.run(1).resolve(STORE)
-    await settled()
+    await origin.run(1).resolve(STORE)
     expect(outcomes[0]?.now).toMatchObject({ type: 'led' })
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
   })
 
   it('is served to all clients but one if a foreground refresh hangs', async () => {
     const { rt } = setUp()
-    const { caller, origin } = scripted()
+    const { caller, origin, lead } = scripted('k')
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const first = resolve(rt, 'k', policy, caller)
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
+    await lead(rt, { ...STORE, lifetimes: lives }, policy)
     await clock.advance(1_500)
     const leader = outcome(Promise.resolve(resolve(rt, 'k', policy, caller)))
     await clock.advance(3_000)
     expect(leader.now).toBe('pending')
     expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
-    origin.run(1).resolve(STORE)
-    await settled()
+    await origin.run(1).resolve(STORE)
     expect(leader.now).toMatchObject({ type: 'led' })
   })
 })
@@ -448,7 +399,7 @@ describe('a process while the store is unavailable', () => {
   it('remembers that a key is hit-for-miss', async () => {
     const { rt, store } = setUp()
     store.always = refuse
-    const { caller, origin } = scripted()
+    const { caller, origin } = scripted('k')
     for (const run of [0, 1]) {
       const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
       await settled()
@@ -463,14 +414,8 @@ describe('a process while the store is unavailable', () => {
 
   it('needs no concurrency slot for a key that the store called hit-for-miss', async () => {
     const { rt, store } = setUp({ originConcurrency: 1 })
-    const { caller, origin } = scripted()
-    for (const run of [0, 1]) {
-      const led = resolve(rt, 'k', POLICY, caller)
-      await settled()
-      origin.run(run).resolve(PASS)
-      await led
-      await settled()
-    }
+    const { caller, lead } = scripted('k')
+    for (const _ of [0, 1]) await lead(rt, PASS)
     await clock.advance(100)
     store.always = refuse
     const pass = { type: 'pass', reason: 'hit-for-miss' }
@@ -478,31 +423,23 @@ describe('a process while the store is unavailable', () => {
   })
 
   it('stops using values from the outage 5 s after the store is back', async () => {
-    const { get, origin, store } = setUp()
+    const { get, origin, store, fill } = setUp()
     store.always = refuse
-    const first = get({ ttlMs: 30_000 })
-    await settled()
-    origin.run(0).resolve('v')
-    await first
+    await fill('v', { ttlMs: 30_000 })
     store.always = undefined
     await clock.advance(5_000)
-    const second = outcome(get({ ttlMs: 30_000 }))
-    await settled()
+    const second = await begun(get({ ttlMs: 30_000 }))
     expect(second.now).toBe('pending')
-    origin.run(1).resolve('w')
-    await settled()
+    await origin.run(1).resolve('w')
     expect(second.now).toBe('w')
   })
 })
 
 describe('a copy in L1 of an entry that the store no longer has', () => {
   it('is dropped when the store replies, and waiting callers get the new value', async () => {
-    const { getA, getB, originA, originB, a, b, storeA } = setUpTwo()
+    const { getA, getB, originB, a, b, storeA, fillA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
-    const first = getA(swr)
-    await settled()
-    originA.run(0).resolve('old')
-    await first
+    await fillA('old', swr)
     await clock.advance(1_500)
     // Process a does not receive the purge of process b, which already fills the key again.
     const hooks = { ...storeA.hooks }
@@ -539,19 +476,15 @@ describe('an invalid reply of the store', () => {
     const all = [get(), get()].map(outcome)
     await settled()
     expect(origin.calls).toBe(1)
-    origin.run(0).resolve('v')
-    await settled()
+    await origin.run(0).resolve('v')
     expect(all.map(({ now }) => now)).toEqual(['v', 'v'])
     expect(await get()).toBe('v')
   })
 
   it('counts as an unavailable store if its form is unknown', async () => {
-    const { get, origin, store } = setUp()
+    const { store, fill } = setUp()
     store.next('lookup', async () => undefined)
-    const first = get()
-    await settled()
-    origin.run(0).resolve('v')
-    expect(await first).toBe('v')
+    expect(await fill('v')).toBe('v')
     expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased'])
   })
 })

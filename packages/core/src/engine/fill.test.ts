@@ -7,6 +7,7 @@ import { settled } from '../testing/index.ts'
 import { resolve, type ScriptedCaller } from '../testing/resolve.ts'
 import {
   begin,
+  begun,
   clock,
   create,
   end,
@@ -69,8 +70,7 @@ describe('a fill', () => {
     const { caller, origin } = scripted()
     const all = Array.from({ length: 1_000 }, () => resolve(rt, KEY, POLICY, caller))
     await settled()
-    origin.run(0).resolve(PASS)
-    await settled()
+    await origin.run(0).resolve(PASS)
     origin.run(1).resolve(STORE)
     const types = (await Promise.all(all)).map((resolution) => resolution.type)
     expect(types).toEqual(['led', 'led', ...Array(998).fill('hit')])
@@ -92,12 +92,8 @@ describe('a fill', () => {
   ])('that is not shareable and has no waiters, %s', (_where, open) => {
     /** Runs the origin once, alone. */
     async function runAlone(rt: Runtime, result: FillResult, policy: Policy = POLICY) {
-      const { caller, origin } = scripted()
-      const led = resolve(rt, KEY, policy, caller)
-      await settled()
-      origin.run(0).resolve(result)
-      expect(await led).toMatchObject({ type: 'led' })
-      await settled()
+      const { lead } = scripted()
+      await lead(rt, result, policy)
     }
 
     it('lets later requests wait for each other after the first such response', async () => {
@@ -138,8 +134,7 @@ describe('a fill', () => {
       const { caller, origin } = scripted()
       expect(await resolve(first, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: true })
       await settled()
-      origin.run(0).resolve(PASS)
-      await settled()
+      await origin.run(0).resolve(PASS)
       await runAlone(next, STORE)
       expect(await resolve(next, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
     })
@@ -155,11 +150,8 @@ describe('a fill', () => {
         await runAlone(first, result, policy)
         await clock.advance(10_100)
       }
-      const { caller, origin, leads } = scripted()
-      const led = resolve(next, KEY, POLICY, caller)
-      await settled()
-      origin.run(0).resolve(FAILURE)
-      await led
+      const { leads, lead } = scripted()
+      await lead(next, FAILURE)
       return leads[0]?.previous
     }
 
@@ -192,8 +184,7 @@ describe('a fill', () => {
       const { caller, origin, leads } = scripted()
       const all = [1, 2].map(() => resolve(first, KEY, POLICY, caller))
       await settled()
-      origin.run(0).resolve(PASS)
-      await settled()
+      await origin.run(0).resolve(PASS)
       origin.run(1).resolve(FAILURE)
       await Promise.all(all)
       expect(leads[1]?.previous).toBeDefined()
@@ -207,24 +198,18 @@ describe('a fill', () => {
       const { caller, origin, leads } = scripted()
       expect(await resolve(first, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: true })
       await settled()
-      origin.run(0).resolve(PASS)
-      await settled()
-      const next = outcome(Promise.resolve(resolve(first, KEY, POLICY, caller)))
-      await settled()
+      await origin.run(0).resolve(PASS)
+      const next = await begun(Promise.resolve(resolve(first, KEY, POLICY, caller)))
       expect([next.now, leads[1]?.previous !== undefined]).toEqual(['pending', true])
-      origin.run(1).resolve(STORE)
-      await settled()
+      await origin.run(1).resolve(STORE)
     })
   })
 
   it('forgets a first response that is not shareable after a while, without a store', async () => {
     const rt = runtimeOf(create(undefined))
     for (const waitMs of [10_000, 0]) {
-      const { caller, origin } = scripted()
-      const led = resolve(rt, KEY, POLICY, caller)
-      await settled()
-      origin.run(0).resolve(PASS)
-      expect(await led).toMatchObject({ type: 'led' })
+      const { lead } = scripted()
+      await lead(rt, PASS)
       await clock.advance(waitMs)
     }
     const { caller, origin } = scripted()
@@ -241,8 +226,7 @@ describe('a fill', () => {
     await settled()
     const inB = [1, 2, 3].map(() => resolve(runtimeOf(b), KEY, POLICY, other.caller))
     await settled()
-    own.origin.run(0).resolve(PASS)
-    await settled()
+    await own.origin.run(0).resolve(PASS)
     // One process leads again, and the other waits for it.
     const second = [own.origin.runs[1], other.origin.runs[0]].filter((run) => run !== undefined)
     expect(second).toHaveLength(1)
@@ -267,16 +251,14 @@ describe('a fill', () => {
       await settled()
       const inB = [1, 2, 3].map(() => resolve(runtimeOf(b), KEY, POLICY, other.caller))
       await settled()
-      own.origin.run(0).resolve(PASS)
-      await settled()
+      await own.origin.run(0).resolve(PASS)
       await clock.advance(1)
       expect(other.origin.calls).toBe(1)
       // A new request of the first process waits, too.
       const later = resolve(runtimeOf(a), KEY, POLICY, own.caller)
       await settled()
       expect(own.origin.calls).toBe(1)
-      other.origin.run(0).resolve(second)
-      await settled()
+      await other.origin.run(0).resolve(second)
       await clock.advance(1)
       // The lease of a hit-for-miss key goes to one of the requests.
       for (const run of [...own.origin.runs, ...other.origin.runs]) run?.resolve(second)
@@ -291,8 +273,7 @@ describe('a fill', () => {
     const { caller, origin } = scripted()
     const all = [resolve(rt, KEY, POLICY, caller), resolve(rt, KEY, POLICY, caller)]
     await settled()
-    origin.run(0).resolve(PASS)
-    await settled()
+    await origin.run(0).resolve(PASS)
     all.push(resolve(rt, KEY, POLICY, caller), resolve(rt, KEY, POLICY, caller))
     await settled()
     origin.run(1).resolve(PASS)
@@ -307,8 +288,7 @@ describe('a fill', () => {
     await settled()
     for (const run of [0, 1, 2]) {
       expect(origin.calls).toBe(run + 1)
-      origin.run(run).resolve({ type: 'abandoned' })
-      await settled()
+      await origin.run(run).resolve({ type: 'abandoned' })
     }
     const types = (await Promise.all(all)).map((resolution) => resolution.type)
     expect(types).toEqual(['led', 'led', 'led', 'pass', 'pass'])
@@ -322,8 +302,7 @@ describe('a fill', () => {
     await settled()
     for (const run of [0, 1, 2, 3]) {
       expect(origin.calls).toBe(run + 1)
-      origin.run(run).resolve({ type: 'abandoned', clientLeft: true })
-      await settled()
+      await origin.run(run).resolve({ type: 'abandoned', clientLeft: true })
     }
     origin.run(4).resolve(STORE)
     const types = (await Promise.all(all)).map((resolution) => resolution.type)
@@ -336,8 +315,7 @@ describe('a fill', () => {
     const gone: ScriptedCaller = { ...caller, isGone: () => true }
     const all = [caller, gone, caller].map((each) => resolve(rt, 'k', POLICY, each))
     await settled()
-    origin.run(0).resolve({ type: 'abandoned', clientLeft: true })
-    await settled()
+    await origin.run(0).resolve({ type: 'abandoned', clientLeft: true })
     origin.run(1).resolve(STORE)
     const types = (await Promise.all(all)).map((resolution) => resolution.type)
     expect(types).toEqual(['led', 'gone', 'led'])
@@ -349,8 +327,7 @@ describe('a fill', () => {
     const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
     await settled()
     store.always = refuse
-    origin.run(0).resolve({ type: 'abandoned' })
-    await settled()
+    await origin.run(0).resolve({ type: 'abandoned' })
     expect(origin.calls).toBe(2)
     origin.run(1).resolve(STORE)
     const types = (await Promise.all(all)).map((resolution) => resolution.type)
@@ -364,10 +341,8 @@ describe('a fill', () => {
       const { caller, origin } = scripted()
       void resolve(rt, 'k', POLICY, caller)
       const follower = Promise.resolve(resolve(rt, 'k', POLICY, caller))
-      const again = outcome(follower.then(() => resolve(rt, 'k', POLICY, caller)))
-      await settled()
-      origin.run(0).resolve(result)
-      await settled()
+      const again = await begun(follower.then(() => resolve(rt, 'k', POLICY, caller)))
+      await origin.run(0).resolve(result)
       for (const run of [1, 2]) {
         origin.runs[run]?.resolve(result)
         await settled()
@@ -410,8 +385,7 @@ describe('a fill', () => {
     const { caller, origin } = scripted()
     void resolve(rt, KEY, POLICY, caller)
     await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: { ...LIVES, freshMs: 30_000 } })
-    await settled()
+    await origin.run(0).resolve({ ...STORE, lifetimes: { ...LIVES, freshMs: 30_000 } })
     const asked: Array<{ now: unknown }> = []
     for (const _step of STEPS) {
       asked.push(outcome(Promise.resolve(resolve(rt, KEY, POLICY, caller))))
@@ -434,8 +408,7 @@ describe('a fill', () => {
     expect(leads[0]?.signal.aborted).toBe(true)
     expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
     expect(leader.now).toBe('pending')
-    origin.run(0).resolve(STORE)
-    await settled()
+    await origin.run(0).resolve(STORE)
     expect(leader.now).toMatchObject({ type: 'led' })
     expect(rt.l1.get('k')).toBeUndefined()
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.failed'])
@@ -475,8 +448,7 @@ describe('a fill', () => {
         seen.now = value
       })
       await settled()
-      origin.run(0).reject(thrown)
-      await settled()
+      await origin.run(0).reject(thrown)
       expect(seen.now).toEqual({ thrown })
       expect(follower.now).not.toBe('pending')
     },

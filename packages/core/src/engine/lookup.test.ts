@@ -5,6 +5,7 @@ import { storeUnavailable } from '../errors.ts'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
 import {
   begin,
+  begun,
   clock,
   end,
   NO_L1,
@@ -20,12 +21,9 @@ afterEach(end)
 
 describe('the lease of a fill', () => {
   it('does not block the next refresh if no caller waits for it any more', async () => {
-    const { store, get, origin } = setUp(NO_L1)
+    const { store, get, origin, fill } = setUp(NO_L1)
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 5_000, waitMs: 100 }
-    const first = get(swr)
-    await settled()
-    origin.run(0).resolve('old')
-    await first
+    await fill('old', swr)
     await clock.advance(1_500)
     const gate = new Gate()
     store.next('lookup', gate.delayReply)
@@ -36,8 +34,7 @@ describe('the lease of a fill', () => {
     // The next request gets the lease or finds a running refresh. It does not wait for a lease
     // without a fill.
     const runs = origin.calls
-    const next = outcome(get(swr))
-    await settled()
+    const next = await begun(get(swr))
     expect(next.now).toBe('old')
     expect(transcript.take()).toContain('fill.started behind')
     for (const run of origin.runs) run.resolve('new')
@@ -47,22 +44,17 @@ describe('the lease of a fill', () => {
   })
 
   it('is released if the store took the lease but its reply was lost', async () => {
-    const { getA, getB, originA, originB, storeA } = setUpTwo()
+    const { getB, originB, storeA, fillA } = setUpTwo()
     storeA.next('lookup', async (work) => {
       await work()
       throw storeUnavailable('faulty', 'lookup', new Error('no reply within 250 ms'))
     })
     storeA.next('fail', refuse)
-    const first = getA({ leaseMs: 30_000 })
-    await settled()
-    originA.run(0).resolve('own')
-    expect(await first).toBe('own')
+    expect(await fillA('own', { leaseMs: 30_000 })).toBe('own')
     // The first release fails, and the second succeeds.
     await clock.advance(150)
-    const second = outcome(getB({ leaseMs: 30_000 }))
-    await settled()
-    originB.run(0).resolve('v')
-    await settled()
+    const second = await begun(getB({ leaseMs: 30_000 }))
+    await originB.run(0).resolve('v')
     expect(second.now).toBe('v')
     expect(storeA.calls.filter((call) => call.startsWith('fail'))).toHaveLength(2)
   })
@@ -79,8 +71,7 @@ describe('the lease of a fill', () => {
     originA.run(0).resolve('own')
     expect(await first).toBe('own')
     await settled()
-    const second = outcome(getB())
-    await settled()
+    const second = await begun(getB())
     originB.runs[0]?.resolve('v')
     await settled()
     expect(second.now).not.toBe('pending')

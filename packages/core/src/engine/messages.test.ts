@@ -6,6 +6,7 @@ import { type ScriptedOrigin, settled } from '../testing/index.ts'
 import { resolve } from '../testing/resolve.ts'
 import {
   begin,
+  begun,
   clock,
   end,
   FAILURE,
@@ -48,11 +49,8 @@ describe('a purge', () => {
   it.each(STEPS)(
     'gives later requests a new value, %d microtasks after a lookup was sent',
     async (steps) => {
-      const { get, origin, stampede } = setUp(NO_L1)
-      const first = get({ ttlMs: 30_000 })
-      await settled()
-      origin.run(0).resolve('old')
-      await first
+      const { get, origin, stampede, fill } = setUp(NO_L1)
+      await fill('old', { ttlMs: 30_000 })
       const early = outcome(get())
       await microtasks(steps)
       expect(await askAfter(stampede.purge({ key: 'k' }), get, origin, 1)).toBe('new')
@@ -63,12 +61,9 @@ describe('a purge', () => {
   it.each(STEPS)(
     'gives later requests a new value, %d microtasks after the lookup of a stale entry was sent',
     async (steps) => {
-      const { get, origin, stampede } = setUp(NO_L1)
+      const { get, origin, stampede, fill } = setUp(NO_L1)
       const swr = { staleWhileRevalidateMs: 30_000 }
-      const first = get(swr)
-      await settled()
-      origin.run(0).resolve('old')
-      await first
+      await fill('old', swr)
       await clock.advance(1_500)
       const early = outcome(get(swr))
       await microtasks(steps)
@@ -95,8 +90,7 @@ describe('a purge', () => {
     'keeps the old value out of L1, %d microtasks after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp()
-      const early = outcome(get())
-      await settled()
+      const early = await begun(get())
       origin.run(0).resolve('old')
       await microtasks(steps)
       expect(await askAfter(stampede.purge({ key: 'k' }), get, origin, 1)).toBe('new')
@@ -133,18 +127,14 @@ describe('a purge', () => {
   it.each([true, false])(
     'may be missed in a gap, so no older value replaces the failure of a running refresh: %s',
     async (hasGap) => {
-      const { get, origin, store } = setUp()
+      const { get, origin, store, fill } = setUp()
       const sie = { staleIfErrorMs: 60_000 }
-      const first = get(sie)
-      await settled()
-      origin.run(0).resolve('old')
-      await first
+      await fill('old', sie)
       await clock.advance(1_500)
       const asked = [outcome(get(sie)), outcome(get(sie))]
       await settled()
       if (hasGap) store.hooks.onForget(0)
-      origin.run(1).reject(new Error('down'))
-      await settled()
+      await origin.run(1).reject(new Error('down'))
       expect(asked[0]?.now).toBe(hasGap ? 'down' : 'old')
       for (const run of origin.runs.slice(2)) run.resolve('new')
       await settled()
@@ -167,8 +157,7 @@ describe('a purge', () => {
       store.calls.length = 0
       origin.run(1).resolve(FAILURE)
       await microtasks(steps)
-      origin.run(0).resolve(STORE)
-      await settled()
+      await origin.run(0).resolve(STORE)
       for (const run of origin.runs) run.resolve(STORE)
       await settled()
       expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
@@ -177,14 +166,8 @@ describe('a purge', () => {
 
   it('ends a hit-for-miss marker, so the next run may be stored', async () => {
     const { rt, stampede } = setUp()
-    const { caller, origin } = scripted()
-    for (const run of [0, 1]) {
-      const led = resolve(rt, KEY, POLICY, caller)
-      await settled()
-      origin.run(run).resolve(PASS)
-      await led
-      await settled()
-    }
+    const { caller, origin, lead } = scripted()
+    for (const _ of [0, 1]) await lead(rt, PASS)
     await clock.advance(100)
     const observed = resolve(rt, KEY, POLICY, caller)
     expect(resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'pass' })
@@ -206,13 +189,7 @@ describe('a purge', () => {
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()
-      for (const run of [0, 1]) {
-        const led = resolve(runtimeOf(a), KEY, POLICY, own.caller)
-        await settled()
-        own.origin.run(run).resolve(PASS)
-        await led
-        await settled()
-      }
+      for (const _ of [0, 1]) await own.lead(runtimeOf(a), PASS)
       const other = scripted()
       void resolve(runtimeOf(b), KEY, POLICY, other.caller)
       await microtasks(steps)
@@ -229,17 +206,13 @@ describe('a purge', () => {
     const [leader, waiter] = [get(), get()].map(outcome)
     await settled()
     await stampede.purge({ key: 'k' })
-    const newcomer = outcome(get())
-    await settled()
-    origin.run(0).resolve('first')
-    await settled()
+    const newcomer = await begun(get())
+    await origin.run(0).resolve('first')
     await stampede.purge({ key: 'k' })
-    origin.run(1).resolve('second')
-    await settled()
+    await origin.run(1).resolve('second')
     // The waiter came before the first fill. It gets the third value, not the outdated second one.
     expect([leader?.now, newcomer.now, waiter?.now]).toEqual(['first', 'second', 'pending'])
-    origin.run(2).resolve('third')
-    await settled()
+    await origin.run(2).resolve('third')
     expect(waiter?.now).toBe('third')
   })
 

@@ -5,6 +5,7 @@ import { settled } from '../testing/index.ts'
 import { resolve } from '../testing/resolve.ts'
 import {
   begin,
+  begun,
   clock,
   end,
   entry,
@@ -33,8 +34,7 @@ describe('a commit', () => {
     const bornAt = clock.now()
     await clock.advance(LIVES.freshMs)
     transcript.take()
-    origin.run(0).resolve({ type: 'store', entry, lifetimes: LIVES, bornAt })
-    await settled()
+    await origin.run(0).resolve({ type: 'store', entry, lifetimes: LIVES, bornAt })
     expect(all.map(({ now }) => (now as { type: string }).type)).toEqual(['led', 'hit'])
     expect(store.calls.filter((call) => call.startsWith('commit'))).toEqual([])
     expect(transcript.take()).toEqual(['fill.passed expired'])
@@ -42,7 +42,7 @@ describe('a commit', () => {
   })
 
   it('leaves 300 ms of a lifetime of 1 s in the store if it is repeated after 700 ms', async () => {
-    const { get, origin, store } = setUp(NO_L1)
+    const { get, origin, store, fill } = setUp(NO_L1)
     let giveUp = () => {}
     const tooLate = () =>
       new Promise<never>((_, reject) => {
@@ -58,10 +58,7 @@ describe('a commit', () => {
     await clock.advance(299)
     expect(await get()).toBe('v')
     await clock.advance(1)
-    const next = get()
-    await settled()
-    origin.run(1).resolve('new')
-    expect(await next).toBe('new')
+    expect(await fill('new')).toBe('new')
   })
 
   it.each(['with L1', 'without L1'])(
@@ -83,11 +80,9 @@ describe('a commit', () => {
       await clock.advance(399)
       expect(await resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
       await clock.advance(1)
-      const next = outcome(Promise.resolve(resolve(rt, KEY, POLICY, caller)))
-      await settled()
+      const next = await begun(Promise.resolve(resolve(rt, KEY, POLICY, caller)))
       expect(next.now).toBe('pending')
-      origin.run(2).resolve(PASS)
-      await settled()
+      await origin.run(2).resolve(PASS)
     },
   )
 
@@ -102,28 +97,21 @@ describe('a commit', () => {
     await clock.advance(4_999)
     expect(await get(options)).toBe('old')
     await clock.advance(1)
-    const late = outcome(get(options))
-    await settled()
+    const late = await begun(get(options))
     expect(late.now).toBe('pending')
-    origin.run(1).resolve('new')
-    await settled()
+    await origin.run(1).resolve('new')
     expect(late.now).toBe('new')
   })
 
   it('releases its lease if the store never gets the commit', async () => {
-    const { get, origin, store } = setUp(NO_L1)
+    const { get, origin, store, fill } = setUp(NO_L1)
     store.next('commit', refuse).next('commit', refuse)
     const options = { ttlMs: 50_000, leaseMs: 60_000 }
-    const first = get(options)
-    await settled()
-    origin.run(0).resolve('v')
-    await first
+    await fill('v', options)
     await clock.advance(100)
-    const second = outcome(get(options))
-    await settled()
+    const second = await begun(get(options))
     expect(origin.calls).toBe(2)
-    origin.run(1).resolve('w')
-    await settled()
+    await origin.run(1).resolve('w')
     expect(second.now).toBe('w')
   })
 

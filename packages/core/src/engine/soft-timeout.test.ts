@@ -4,27 +4,28 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
-import { begin, clock, create, end, outcome, transcript } from '../testing/resolve-bench.ts'
-import { refuse, sharedStores } from '../testing/store-doubles.ts'
+import {
+  a,
+  b,
+  beginTwo,
+  clock,
+  end,
+  outcome,
+  stores,
+  transcript,
+} from '../testing/resolve-bench.ts'
+import { refuse } from '../testing/store-doubles.ts'
 
 const OPTIONS = { ttlMs: 1_000, jitter: 0, staleIfErrorMs: 60_000, softTimeoutMs: 300 }
 
-let stores: ReturnType<typeof sharedStores>
-let a: Stampede
-let b: Stampede
 let origin: ScriptedOrigin<unknown>
-
 beforeEach(async () => {
-  begin()
-  stores = sharedStores()
-  a = create(stores.a)
-  b = create(stores.b, {}, 'b')
+  beginTwo()
   origin = new ScriptedOrigin()
   // Both processes have one value in memory, which may only be served in place of an error.
   const first = get(a)
   await settled()
-  origin.run(0).resolve('old')
-  await settled()
+  await origin.run(0).resolve('old')
   const second = get(b)
   await settled()
   expect([first.now, second.now]).toEqual(['old', 'old'])
@@ -46,20 +47,15 @@ describe('a fill that exceeds softTimeoutMs', () => {
     await settled()
     expect([...waiting, later].map(({ now }) => now)).toEqual(['old', 'old', 'old'])
     expect(a.stats().stale['soft-timeout']).toBe(3)
-    origin.run(1).resolve('new')
-    await settled()
+    await origin.run(1).resolve('new')
     const after = get(a)
     await settled()
     expect(after.now).toBe('new')
     expect(origin.calls).toBe(2)
     expect(transcript.take()).toEqual([
-      'lease.granted',
-      'fill.started behind',
-      'stale.served',
-      'stale.served',
-      'stale.served',
-      'fill.committed',
-      'hit l1',
+      ...['a: lease.granted', 'a: fill.started behind'],
+      ...['a: stale.served', 'a: stale.served', 'a: stale.served'],
+      ...['a: fill.committed', 'a: hit l1'],
     ])
   })
 
@@ -69,8 +65,7 @@ describe('a fill that exceeds softTimeoutMs', () => {
     const other = get(b)
     await clock.advance(300)
     expect(other.now).toBe('old')
-    origin.run(1).resolve('new')
-    await settled()
+    await origin.run(1).resolve('new')
     expect(b.stats().active.flights).toBe(0)
   })
 })
@@ -85,11 +80,9 @@ describe('a stale-if-error value', () => {
     await a.purge(target)
     await clock.advance(300)
     expect(waiting.now).toBe('pending')
-    origin.run(1).resolve('purged')
-    await settled()
+    await origin.run(1).resolve('purged')
     expect(waiting.now).toBe('pending')
-    origin.run(2).resolve('new')
-    await settled()
+    await origin.run(2).resolve('new')
     expect(waiting.now).toBe('new')
   })
 
@@ -106,8 +99,7 @@ describe('a stale-if-error value', () => {
       if (isConfirmed) stores.a.confirmed = clock.now()
       await clock.advance(1)
       expect(waiting.now).toBe(now)
-      origin.run(1).resolve('new')
-      await settled()
+      await origin.run(1).resolve('new')
       expect(waiting.now).toBe(isConfirmed ? 'old' : 'new')
     },
   )
@@ -126,8 +118,7 @@ describe('a stale-if-error value', () => {
       expect(waiting.now).toBe('pending')
       await clock.advance(1)
       expect(waiting.now).toBe(now)
-      origin.run(1).resolve('new')
-      await settled()
+      await origin.run(1).resolve('new')
     },
   )
 })

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'
 import {
   begin,
+  begun,
   clock,
   end,
   KEY,
@@ -24,8 +25,7 @@ describe('getOrSet while another process fills', () => {
     storeB.next('lookup', gate.delayReply)
     const first = getA()
     await settled()
-    const second = outcome(getB())
-    await settled()
+    const second = await begun(getB())
     originA.run(0).resolve('v')
     await first
     await settled()
@@ -39,8 +39,7 @@ describe('getOrSet while another process fills', () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA()
     await settled()
-    const second = outcome(getB())
-    await settled()
+    const second = await begun(getB())
     // Process b receives no wake-up.
     storeB.hooks.onWake = () => {}
     transcript.take()
@@ -90,8 +89,7 @@ describe('getOrSet with waitMs', () => {
     const asked = outcome(get({ waitMs: 200 }))
     await clock.advance(251)
     expect(origin.calls).toBe(1)
-    origin.run(0).resolve('own')
-    await settled()
+    await origin.run(0).resolve('own')
     expect(asked.now).toBe('own')
   })
 
@@ -125,7 +123,6 @@ describe('getOrSet with waitMs', () => {
     expect(await getA(options)).toBe('v')
     await settled()
     expect(originA.calls).toBe(2)
-    originA.run(1).resolve('new')
-    await settled()
+    await originA.run(1).resolve('new')
   })
 })

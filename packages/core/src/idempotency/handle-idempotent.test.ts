@@ -1,7 +1,7 @@
 // The journey of a request with a key, over an exchange without a server.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
+import { IdempotencyBench } from '../testing/idempotency-bench.ts'
 import { ManualClock, type ScriptedRequest, settled } from '../testing/index.ts'
 import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
 
@@ -10,12 +10,7 @@ let bench: IdempotencyBench
 beforeEach(() => {
   bench = new IdempotencyBench()
 })
-afterEach(async () => {
-  await bench.clock.advance(60_000)
-  expect(bench.left).toEqual(NOTHING_LEFT)
-  expect(bench.clock.timers).toBe(0)
-  await bench.stampede.close()
-})
+afterEach(() => bench.end())
 
 describe('a new idempotency key', () => {
   it('belongs to its scope, and the scopes 7 and "7" are equal', async () => {
@@ -118,17 +113,6 @@ describe('the outcome event of a request', () => {
 })
 
 describe('a request with a key while the store is unavailable', () => {
-  it('is refused by default, and may be retried', async () => {
-    bench.store.next('begin', refuse)
-    const ask = bench.route()
-    const first = await ask()
-    expect(first.got).toMatchObject({ by: 'core', status: 503 })
-    expect(first.field('retry-after')).toBe('1')
-    expect(bench.events.take()).toEqual(['store.failed begin', 'answered unavailable'])
-    const again = await ask()
-    await again.answer()
-  })
-
   it('runs if onStoreError is proceed, with an attempt that stores nothing', async () => {
     bench.store.always = refuse
     const ask = bench.route({ onStoreError: 'proceed' })

@@ -11,11 +11,7 @@ beforeEach(() => {
   bench = new IdempotencyBench()
   ask = bench.route()
 })
-afterEach(async () => {
-  await bench.clock.advance(700_000)
-  expect(bench.clock.timers).toBe(0)
-  await bench.stampede.close()
-})
+afterEach(() => bench.end(700_000))
 
 const ref = { scope: 'user-1', key: 'k-1' }
 const operator = () => bench.stampede.idempotency

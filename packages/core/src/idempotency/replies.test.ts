@@ -61,13 +61,6 @@ describe('a replayed response', () => {
     expect(again.headers.slice(0, 2)).toEqual(headers)
     expect(again.body).toEqual(bytes)
   })
-
-  it('is the same in every replay', () => {
-    const headers: HeaderList = [['etag', '"1"']]
-    const settled = done(kept(headers))
-    expect(reply(settled)).toEqual(reply(settled))
-    expect(headers).toEqual([['etag', '"1"']])
-  })
 })
 
 describe('a response that was not retained', () => {
@@ -95,16 +88,3 @@ describe('a response that was not retained', () => {
     }
   })
 })
-
-it.each([
-  ['mismatch', 'key-reused', 422, false],
-  ['busy', 'in-progress', 409, true],
-  ['uncertain', 'uncertain', 409, false],
-] as const)(
-  'a request whose key lookup ends with %s gets a problem response with the outcome %s',
-  (type, outcome, status, retryable) => {
-    const answer = reply({ type })
-    expect(answer.outcome).toBe(outcome)
-    expect(problemOf(answer)).toMatchObject({ status, retryable })
-  },
-)

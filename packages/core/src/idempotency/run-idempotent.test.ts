@@ -1,7 +1,7 @@
 // Jobs: idempotency keys without HTTP.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
+import { IdempotencyBench } from '../testing/idempotency-bench.ts'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
 import { refuse } from '../testing/store-doubles.ts'
 import type { IdempotentOptions } from './run-idempotent.ts'
@@ -13,13 +13,7 @@ beforeEach(() => {
   bench = new IdempotencyBench()
   idempotent = bench.stampede.idempotent
 })
-afterEach(async () => {
-  bench.store.heal()
-  await bench.clock.advance(130_000)
-  expect(bench.left).toEqual(NOTHING_LEFT)
-  expect(bench.clock.timers).toBe(0)
-  await bench.stampede.close()
-})
+afterEach(() => bench.end())
 
 const never = () => {
   throw new Error('it was run again')

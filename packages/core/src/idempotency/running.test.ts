@@ -13,13 +13,7 @@ beforeEach(() => {
   bench = new IdempotencyBench()
   ask = bench.route()
 })
-afterEach(async () => {
-  bench.store.heal()
-  await bench.clock.advance(130_000)
-  expect(bench.left).toEqual(NOTHING_LEFT)
-  expect(bench.clock.timers).toBe(0)
-  await bench.stampede.close()
-})
+afterEach(() => bench.end())
 
 const hang: Fault = () => new Promise(() => {})
 const reason = ({ attempt }: ScriptedRequest) =>

@@ -7,6 +7,7 @@ import { settled } from '../testing/index.ts'
 import { resolve } from '../testing/resolve.ts'
 import {
   begin,
+  begun,
   clock,
   create,
   end,
@@ -62,8 +63,7 @@ describe('a lease that a store grants after its time budget', () => {
     expect(first.now).toBe('unleased')
     deliver()
     await settled()
-    const second = outcome(b.getOrSet('k', () => 'leased', options))
-    await settled()
+    const second = await begun(b.getOrSet('k', () => 'leased', options))
     expect(second.now).toBe('leased')
   })
 

@@ -83,15 +83,6 @@ describe('the idempotency records of this process', () => {
     expect(store.size).toEqual({ entries: 2, bytes: 2 * bytes })
   })
 
-  it('replay a completed response until its end, and then begin again', async () => {
-    const { clock, begin, complete } = setUp()
-    await complete('a', new Uint8Array(1))
-    await clock.advance(59_999)
-    await expect(begin('a')).rejects.toThrow('completed')
-    await clock.advance(1)
-    expect(await begin('a')).toMatchObject({ key: 'a' })
-  })
-
   it('keep an expired attempt for a minute after a renewed lease', async () => {
     const { clock, store, begin } = setUp()
     const grant = await begin('a')

@@ -49,6 +49,15 @@ export class IdempotencyBench {
     const { running, unstored, beginning: asking } = attempts.counts
     return { running, unstored, leases: keeper.size, asking }
   }
+
+  /** Ends a test. After this time, no attempt, lease or timer may be left. */
+  async end(afterMs = 130_000): Promise<void> {
+    this.store.heal()
+    await this.clock.advance(afterMs)
+    const left = { ...this.left, timers: this.clock.timers }
+    if (Object.values(left).some((n) => n > 0)) throw new Error(`left: ${JSON.stringify(left)}`)
+    await this.stampede.close()
+  }
 }
 
 export const NOTHING_LEFT: IdempotencyBench['left'] = {

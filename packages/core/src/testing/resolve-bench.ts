@@ -1,15 +1,15 @@
 // One or two processes on one RecordStore, whose flights, clock and store a test controls. A test
-// file calls `begin` before each test and `end` after it.
+// file calls `begin` or `beginTwo` before each test, and `end` after it.
 
-import type { FillResult, Lead, Policy } from '../engine/types.ts'
+import type { FillResult, Lead, Policy, Resolution } from '../engine/types.ts'
 import { type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Lifetimes } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { createStampede, runtimeOf, type Stampede } from '../stampede.ts'
 import type { StampedeOptions } from '../stampede-options.ts'
-import { ManualClock } from './manual-clock.ts'
-import type { ScriptedCaller } from './resolve.ts'
+import { ManualClock, settled } from './manual-clock.ts'
+import { resolve, type ScriptedCaller } from './resolve.ts'
 import { ScriptedOrigin } from './scripted-origin.ts'
 import { FaultyStore, sharedStores } from './store-doubles.ts'
 import { Transcript } from './transcript.ts'
@@ -20,6 +20,10 @@ export const NO_L1 = { l1: { maxBytes: 0 } } as const
 
 export let clock: ManualClock
 export let transcript: Transcript
+/** The two processes of `beginTwo`, with their stores. */
+export let a: Stampede
+export let b: Stampede
+export let stores: { a: FaultyStore; b: FaultyStore }
 let open: Stampede[]
 
 export function begin(): void {
@@ -28,9 +32,16 @@ export function begin(): void {
   open = []
 }
 
+export function beginTwo(optionsOfB: StampedeOptions = {}): void {
+  begin()
+  stores = sharedStores()
+  a = create(stores.a, {}, 'a')
+  b = create(stores.b, optionsOfB, 'b')
+}
+
 /** Ends a test. No flight, lease, concurrency slot or timer may be left. */
 export async function end(): Promise<void> {
-  await clock.advance(60_000)
+  await clock.advance(120_000)
   const left = open.map((stampede) => {
     const { active, unleased } = stampede.stats()
     return { ...active, ...unleased }
@@ -58,6 +69,8 @@ export interface OneProcess {
   readonly stampede: Stampede
   readonly origin: ScriptedOrigin<unknown>
   readonly get: (more?: object) => Promise<unknown>
+  /** Calls `get`, and ends its run with this value. */
+  readonly fill: (value: unknown, more?: object) => Promise<unknown>
   readonly rt: Runtime
 }
 
@@ -68,6 +81,8 @@ export interface TwoProcesses {
   readonly originB: ScriptedOrigin<unknown>
   readonly getA: (more?: object) => Promise<unknown>
   readonly getB: (more?: object) => Promise<unknown>
+  readonly fillA: (value: unknown, more?: object) => Promise<unknown>
+  readonly fillB: (value: unknown, more?: object) => Promise<unknown>
   readonly storeA: FaultyStore
   readonly storeB: FaultyStore
 }
@@ -77,19 +92,34 @@ export function setUp(options: StampedeOptions = {}): OneProcess {
   const stampede = create(store, options)
   const origin = new ScriptedOrigin<unknown>()
   const get = (more = {}) => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000, ...more })
-  return { store, stampede, origin, get, rt: runtimeOf(stampede) }
+  return { store, stampede, origin, get, fill: filler(origin, get), rt: runtimeOf(stampede) }
+}
+
+/** A call of `get` whose run ends with a value. */
+function filler(
+  origin: ScriptedOrigin<unknown>,
+  get: (more?: object) => Promise<unknown>,
+): OneProcess['fill'] {
+  return async (value, more) => {
+    const run = origin.calls
+    const asked = get(more)
+    await settled()
+    origin.run(run).resolve(value)
+    return asked
+  }
 }
 
 /** Two processes. */
 export function setUpTwo(options: StampedeOptions = {}): TwoProcesses {
-  const stores = sharedStores()
-  const a = create(stores.a, options, 'a')
-  const b = create(stores.b, options, 'b')
+  const { a: storeA, b: storeB } = sharedStores()
+  const a = create(storeA, options, 'a')
+  const b = create(storeB, options, 'b')
   const originA = new ScriptedOrigin<unknown>()
   const originB = new ScriptedOrigin<unknown>()
   const getA = (more = {}) => a.getOrSet('k', originA.factory, { ttlMs: 1_000, ...more })
   const getB = (more = {}) => b.getOrSet('k', originB.factory, { ttlMs: 1_000, ...more })
-  return { a, b, originA, originB, getA, getB, storeA: stores.a, storeB: stores.b }
+  const [fillA, fillB] = [filler(originA, getA), filler(originB, getB)]
+  return { a, b, originA, originB, getA, getB, fillA, fillB, storeA, storeB }
 }
 
 /** The state of a promise, without waiting: its value, or the code or message of its error. */
@@ -103,6 +133,13 @@ export function outcome<T>(promise: T | Promise<T>): { now: unknown } {
       box.now = error.code ?? error.message
     },
   )
+  return box
+}
+
+/** The `outcome` of a promise, after all promises have settled that need no time. */
+export async function begun<T>(promise: T | Promise<T>): Promise<{ now: unknown }> {
+  const box = outcome(promise)
+  await settled()
   return box
 }
 
@@ -120,10 +157,13 @@ export const POLICY: Policy = {
   revalidate: 'background',
 }
 
-export function scripted(): {
+/** A caller of one key, whose runs of the origin end when the test ends them. */
+export function scripted(key = KEY): {
   origin: ScriptedOrigin<FillResult>
   leads: Lead[]
   caller: ScriptedCaller
+  /** Resolves the key, leads, and ends the run of the origin with this result. */
+  lead: (rt: Runtime, result: FillResult, policy?: Policy) => Promise<void>
 } {
   const origin = new ScriptedOrigin<FillResult>()
   const leads: Lead[] = []
@@ -132,7 +172,14 @@ export function scripted(): {
     return origin.factory()
   }
   const caller: ScriptedCaller = { lead: run, refresh: run }
-  return { origin, leads, caller }
+  const lead = async (rt: Runtime, result: FillResult, policy = POLICY) => {
+    const index = origin.calls
+    const led = await begun(resolve(rt, key, policy, caller))
+    await origin.run(index).resolve(result)
+    const { type } = led.now as Resolution
+    if (type !== 'led') throw new Error(`the caller did not lead: ${type}`)
+  }
+  return { origin, leads, caller, lead }
 }
 
 export const entry: StoredEntry = {

@@ -1,8 +1,11 @@
 // An origin whose runs are counted, and end when the test ends them.
 
+import { settled } from './manual-clock.ts'
+
+/** Both methods end the run. Their promises resolve when all promises have settled. */
 export interface Run<T> {
-  resolve(value: T): void
-  reject(error: unknown): void
+  resolve(value: T): Promise<void>
+  reject(error: unknown): Promise<void>
 }
 
 export class ScriptedOrigin<T> {
@@ -15,7 +18,13 @@ export class ScriptedOrigin<T> {
   /** Pass this as the factory. */
   readonly factory = (): Promise<T> =>
     new Promise<T>((resolve, reject) => {
-      this.runs.push({ resolve, reject })
+      const then = <A>(end: (argument: A) => void) => {
+        return (argument: A) => {
+          end(argument)
+          return settled()
+        }
+      }
+      this.runs.push({ resolve: then(resolve), reject: then(reject) })
     })
 
   run(index: number): Run<T> {

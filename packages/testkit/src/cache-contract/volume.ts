@@ -1,5 +1,5 @@
 // Cases with a large volume: many queries, keys and requests on one socket. `npm test` runs fewer
-// of them than `npm run test:soak` (test/soak/volume.test.ts).
+// of them than `npm run test:soak` (test/long/volume.test.ts).
 import { expect, it, vi } from 'vitest'
 import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp } from './bench.ts'

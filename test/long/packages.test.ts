@@ -240,7 +240,7 @@ describe('an app in TypeScript, under strict', () => {
     [OLD_TYPESCRIPT]: () => join(project, 'node_modules/typescript-old/bin/tsc'),
     current: () => join(ROOT, 'node_modules/typescript/bin/tsc'),
   }
-  const usage = join(ROOT, 'test/soak/packages/usage.ts')
+  const usage = join(ROOT, 'test/long/packages/usage.ts')
   const ES2020 = { module: 'nodenext', target: 'es2020', lib: ['es2020', 'esnext.disposable'] }
   const settings = [
     ['nodenext', { module: 'nodenext' }, ['usage.mts', 'usage.cts']],

@@ -1,4 +1,4 @@
-// An app that uses every package. test/soak/packages.test.ts compiles it as ES module and CommonJS.
+// An app that uses every package. test/long/packages.test.ts compiles it as ES module and CommonJS.
 
 import {
   createStampede,
