@@ -82,17 +82,18 @@ export class Call<T, P> implements Caller {
   #find(): void {
     if (this.#attempts === MOST_ATTEMPTS) return this.#resolve(this.#runAlone())
     this.#attempts += 1
-    // A call that joins a flight and later leads would otherwise run its factory in the async
-    // context of the call that began the flight.
-    // So would a call whose lookup is traced, in the context of that lookup.
+    // The reply of a store, or the end of a flight that the call joins, may come in any context. A
+    // run after `waitMs` does not belong to the traced lookup.
     const { rt, plan } = this.#of
-    if (rt.flights.has(this.#key) || lookupTracing.hasSubscribers) this.captureContext()
+    const isLater = rt.records !== undefined || rt.flights.has(this.#key)
+    if (isLater || lookupTracing.hasSubscribers) this.captureContext()
     const found = find(rt, this.#key, plan, this)
     if (found !== undefined) this.answer(found)
   }
 
   captureContext(): void {
     this.#context ??= new AsyncResource('StampedeGetOrSet')
+    this.scope ??= this.#context
   }
 
   answer(resolution: Resolution): void {
@@ -142,9 +143,7 @@ export class Call<T, P> implements Caller {
   run(lead: Lead, where: 'here' | 'behind'): void {
     const { context, held, end } = this.begin(lead, where)
     try {
-      // A traced fill is in the context of its caller already.
-      const scope = this.scope === undefined ? this.#context : undefined
-      const made = scope ? inScope(scope, () => this.#call(context)) : this.#call(context)
+      const made = this.#call(context)
       if (!(made instanceof Promise)) return end(this.resultOf(made, lead, held))
       made.then(
         (value) => end(this.resultOf(value, lead, held)),

@@ -54,7 +54,6 @@ interface EndedRun extends Pick<Lead, 'asOf'> {
   readonly startedAt: number
   /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
   readonly like: string | undefined
-  readonly isOfBatch: boolean
   /** Emits the event that ends the fill. */
   emitEnd(event: FillEnd): void
   done(shared: Shared): void
@@ -249,7 +248,7 @@ class Commit implements Receiver<Committed> {
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
     const args = [grant, frame, lifetimes, flight.first !== undefined] as const
-    ask<typeof args, Committed>(records, records.commit, args, this, this.#run.isOfBatch)
+    ask<typeof args, Committed>(records, records.commit, args, this)
   }
 
   reject(error: unknown): void {

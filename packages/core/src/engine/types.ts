@@ -35,11 +35,11 @@ export interface CallerBatch {
 
 /** One request or getOrSet call. */
 export interface Caller {
-  /** Async context of the caller, for its runs. Set if the caller's lookup is traced. */
+  /** Async context for the runs of the caller, if they need one or if its lookup is traced. */
   scope?: AsyncResource | undefined
   /** The traced lookup of the caller. */
   lookup?: LookupTrace | undefined
-  /** Makes the current async context that of a later run. */
+  /** Makes the current async context that of a later run, which may begin in any other one. */
   captureContext?(): void
   /** The call with many keys to which the caller belongs. */
   readonly batch?: CallerBatch | undefined
