@@ -52,7 +52,7 @@ export interface Begun<P> {
  */
 export class Call<T, P> implements Caller {
   scope: Caller['scope']
-  lookup: Caller['lookup']
+  endLookup: Caller['endLookup']
   declare readonly batch?: CallerBatch
   readonly #of: DataScope
   readonly #key: string

@@ -33,7 +33,7 @@ export function find(
   policy: Policy,
   caller: Caller,
 ): Resolution | undefined {
-  if (lookupTracing.hasSubscribers && caller.lookup === undefined) {
+  if (lookupTracing.hasSubscribers && caller.endLookup === undefined) {
     return traceLookup(key, caller, () => find(rt, key, policy, caller))
   }
   const item = rt.l1.get(key)

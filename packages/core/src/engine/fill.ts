@@ -12,7 +12,7 @@ import type { FreeSlot } from '../lease/slots.ts'
 import { shownKey } from '../ports/key.ts'
 import type { Grant, Position } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
-import { type FillEnd, noteEnd, noteResult, traceFill } from '../traces.ts'
+import { type EndFill, type FillEnd, noteEnd, traceFill } from '../traces.ts'
 import { fillTracing, refreshTracing } from '../tracing.ts'
 import type { Flight, Previous } from './flight.ts'
 import { share } from './share.ts'
@@ -72,7 +72,8 @@ class Run implements Lead, HeldLease {
   readonly #caller: Caller
   /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
   #leader: Waiter | undefined
-  #endTrace: (() => void) | undefined
+  #endTrace: EndFill | undefined
+  #result: FillResult | undefined
   #timeout: Error | undefined
   #abort: AbortController | undefined
   #hasEnded = false
@@ -94,7 +95,7 @@ class Run implements Lead, HeldLease {
     this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
   }
 
-  start(endTrace?: () => void): void {
+  start(endTrace?: EndFill): void {
     const rt = this.rt
     const { clock, events, deadlines, keeper, records } = rt
     const { key, policy } = this.flight
@@ -181,10 +182,10 @@ class Run implements Lead, HeldLease {
 
   /** The commit ends the lease, so the lease is no longer renewed. */
   #share(result: FillResult): void {
-    if (this.flight.fill !== undefined) noteResult(this.flight.fill, result)
     const { deadlines, keeper, records } = this.rt
     if (records === undefined) deadlines.end(this)
     else keeper.end(this)
+    this.#result = result
     share(this, result)
   }
 
@@ -209,7 +210,7 @@ class Run implements Lead, HeldLease {
   /** Called when the result is shared. */
   done(shared: Shared): void {
     this.lease.freeSlot?.()
-    this.#endTrace?.()
+    this.#endTrace?.(this.#result)
     this.flight.advance(shared)
   }
 

@@ -14,7 +14,6 @@ import type {
   LookupReply,
   Position,
 } from '../ports/store.ts'
-import type { LookupTrace } from '../tracing.ts'
 
 /** The timing options of one request or call. */
 export interface Policy extends Omit<FillConfig, 'jitter'> {
@@ -37,8 +36,8 @@ export interface CallerBatch {
 export interface Caller {
   /** Async context for the runs of the caller, if they need one or if its lookup is traced. */
   scope?: AsyncResource | undefined
-  /** The traced lookup of the caller. */
-  lookup?: LookupTrace | undefined
+  /** Ends the traced lookup of the caller. */
+  endLookup?: ((resolution: Resolution) => void) | undefined
   /** Makes the current async context that of a later run, which may begin in any other one. */
   captureContext?(): void
   /** The call with many keys to which the caller belongs. */
