@@ -4,7 +4,7 @@
 
 import { AsyncResource } from 'node:async_hooks'
 import { countRead } from '../engine/lookup.ts'
-import type { Caller, CallerBatch, FillResult, Lead, Resolution } from '../engine/types.ts'
+import type { Caller, CallerBatch, FillResult, Resolution } from '../engine/types.ts'
 import { manyFailed, show, valueError } from '../errors.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Deadline } from '../lease/deadlines.ts'
@@ -14,7 +14,7 @@ import { together } from '../ports/store.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { warnOnce } from '../warnings.ts'
-import { type Begun, Call, failureOf, parseHeld } from './call.ts'
+import { type Begun, Call, failureOf, parseHeld, type ValueLead } from './call.ts'
 import { type DataScope, DEFAULT_SKIP_MS } from './get-or-set-options.ts'
 import { BatchContext, type ManyFactory, type Mark, readMany } from './many-context.ts'
 
@@ -27,7 +27,7 @@ const COLLECT_MS = 50
 /** A key that leads. */
 interface Led<T, P> extends Begun<P> {
   readonly member: Member<T, P>
-  readonly lead: Lead
+  readonly lead: ValueLead
 }
 
 /**
@@ -48,7 +48,7 @@ class Member<T, P> extends Call<T, P> {
     this.batch = batch
   }
 
-  override run(lead: Lead, where: 'here' | 'behind'): void {
+  override run(lead: ValueLead, where: 'here' | 'behind'): void {
     const { context, held, end } = this.begin(lead, where)
     this.batch.lead({ member: this, lead, context, held, end })
   }

@@ -39,6 +39,9 @@ import { decodeData, encodeData } from './value.ts'
 /** Limit of lookups of one call, if the serializer can parse none of the values found. */
 const MOST_ATTEMPTS = 3
 
+/** The parts of a run that a call needs. */
+export type ValueLead = Omit<Lead, 'hasTimedOut' | 'keepSlot'>
+
 /** A run of the factory that has begun. */
 export interface Begun<P> {
   readonly context: FillContext<P>
@@ -62,7 +65,7 @@ export class Call<T, P> implements Caller {
   #reject: (error: unknown) => void = NOTHING
   #attempts = 0
   /** Fence, signal and other facts about the last fill that this call led. */
-  #lead: Lead | undefined
+  #lead: ValueLead | undefined
   #context: AsyncResource | undefined
 
   /** `key`: the internal key. */
@@ -135,12 +138,12 @@ export class Call<T, P> implements Caller {
       return
     }
     if (resolution.type === 'late') rt.counts.served(held, resolution.why)
-    else if (resolution.from === 'fill') rt.counts.of(this.#key, held.entry).misses += 1
+    else if (resolution.from === 'fill') rt.counts.ofData(this.#key).misses += 1
     else countRead(rt, this.#key, { held, stale: resolution.stale, from: resolution.from })
     this.#resolve(parsed.value)
   }
 
-  run(lead: Lead, where: 'here' | 'behind'): void {
+  run(lead: ValueLead, where: 'here' | 'behind'): void {
     const { context, held, end } = this.begin(lead, where)
     try {
       const made = this.#call(context)
@@ -155,7 +158,7 @@ export class Call<T, P> implements Caller {
   }
 
   /** Begins a run: what the factory gets, and the function that ends the run. */
-  protected begin(lead: Lead, where: 'here' | 'behind'): Begun<P> {
+  protected begin(lead: ValueLead, where: 'here' | 'behind'): Begun<P> {
     if (where === 'here') this.#lead = lead
     const held = lead.previous
     const { rt } = this.#of
@@ -207,8 +210,7 @@ export class Call<T, P> implements Caller {
         typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, serializer))
       const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
       const lifetimes = withJitter(windows, jitter, rt.random)
-      if (confirmed === undefined) return { type: 'store', entry, lifetimes, bornAt }
-      return { type: 'not-modified', previous: confirmed, entry, lifetimes, bornAt }
+      return { type: 'store', entry, lifetimes, bornAt }
     } catch (error) {
       return failureOf(error)
     }
@@ -273,12 +275,8 @@ export class Call<T, P> implements Caller {
         lead.onTimeout?.(failureOf(error))
       })
       const { signal } = deadline
-      const lead: Lead = {
-        ...{ fence: '', asOf: 0, previous: undefined, signal, onTimeout: undefined, end },
-        get hasTimedOut() {
-          return signal.aborted
-        },
-      }
+      const facts = { fence: '', asOf: 0, previous: undefined, signal }
+      const lead: ValueLead = { ...facts, onTimeout: undefined, end }
       inScope(this.#context, () => this.run(lead, 'here'))
     })
   }

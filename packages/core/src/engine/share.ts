@@ -5,6 +5,7 @@
 // whose target and header fields are equal. Then one unlike request runs the handler. If that run
 // fails too, all requests share the failure.
 
+import { routeOf } from '../entry/counts.ts'
 import {
   agedBy,
   type HeldEntry,
@@ -43,8 +44,7 @@ const MOST_UNUSABLE_RUNS = 3
 
 type Committed = CommitReply | 'too-large'
 type Pass = Extract<FillResult, { type: 'pass' }>
-/** A result with an entry, which is new or was confirmed by the origin (304). */
-type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
+type EntryResult = Extract<FillResult, { type: 'store' }>
 
 /** A run of the origin that has its result. */
 interface EndedRun extends Pick<Lead, 'asOf'> {
@@ -65,7 +65,6 @@ export function share(run: EndedRun, result: FillResult): void {
   const { grant } = lease
   switch (result.type) {
     case 'store':
-    case 'not-modified':
       return new Commit(run, result).begin()
     case 'pass':
       return endPass(run, result)
@@ -295,7 +294,7 @@ class Commit implements Receiver<Committed> {
   #passed(reason: 'expired' | 'too-large'): void {
     const { rt, flight } = this.#run
     this.#run.emitEnd({ type: 'fill.passed', reason })
-    rt.counts.notStored(reason, flight.key, this.#entry)
+    rt.counts.refused(reason, routeOf(flight.key, this.#entry))
   }
 
   /** The commit was refused, or the entry was purged. */

@@ -94,6 +94,7 @@ export interface Lead {
 
 /** The result of one run of the origin. */
 export type FillResult =
+  /** A new entry, or `previous` with new parts after the origin confirmed it (304). */
   | {
       readonly type: 'store'
       readonly entry: StoredEntry
@@ -105,15 +106,6 @@ export type FillResult =
       readonly bornAt: number
       /** Called with the store's reply to the commit, or undefined if the store is unavailable. */
       readonly onCommit?: ((reply: CommitReply | 'too-large' | undefined) => void) | undefined
-    }
-  /** The origin confirmed `previous`. `entry` has the same body. Its other parts may be new. */
-  | {
-      readonly type: 'not-modified'
-      readonly previous: HeldEntry
-      readonly entry: StoredEntry
-      readonly lifetimes: Lifetimes
-      readonly bornAt: number
-      readonly onCommit?: undefined
     }
   /**
    * The response is not storable. If `remember` is true, the resource is probably the reason (a

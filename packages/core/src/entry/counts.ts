@@ -71,7 +71,7 @@ export class Counts {
 
   /** The counters for an entry: those of its route, or of the group of its `getOrSet` key. */
   of(key: string, entry: Counted['entry'] & { readonly type: string }): RouteCounts {
-    return entry.type === 'response' ? this.route(entry.provenance.route) : this.ofData(key)
+    return this.route(routeOf(key, entry))
   }
 
   /**
@@ -98,16 +98,6 @@ export class Counts {
     this.notCached.set(name, reasons)
   }
 
-  /** The entry of a fill was not stored. */
-  notStored(
-    reason: string,
-    key: string,
-    entry: Counted['entry'] & { readonly type: string },
-  ): void {
-    const isResponse = entry.type === 'response'
-    this.refused(reason, isResponse ? entry.provenance.route : groupOfData(key))
-  }
-
   /**
    * An entry that was served. `why`: it is stale, and served for this reason. `ranOrigin`: the
    * request or call ran the origin itself, so it saved no time of the origin.
@@ -122,6 +112,14 @@ export class Counts {
     if (!ranOrigin) counts.savedMs += provenance.tookMs
     counts.bytes += body.byteLength
   }
+}
+
+/** The name under which an entry is counted. Undefined: a response whose route is not known. */
+export function routeOf(
+  key: string,
+  { type, provenance }: Counted['entry'] & { readonly type: string },
+): string | undefined {
+  return type === 'response' ? provenance.route : groupOfData(key)
 }
 
 /** The part of a `getOrSet` key before its first colon. */
