@@ -146,9 +146,12 @@ export class Call<T, P> implements Caller {
   run(lead: ValueLead, where: 'here' | 'behind'): void {
     const { context, held, end } = this.begin(lead, where)
     try {
-      const made = this.#call(context)
-      if (!(made instanceof Promise)) return end(this.resultOf(made, lead, held))
-      made.then(
+      const made: unknown = this.#factory?.(context)
+      const isThenable = typeof (made as { then?: unknown } | null | undefined)?.then === 'function'
+      if (!isThenable) return end(this.resultOf(made, lead, held))
+      // A lazy thenable, such as a query, starts its work in `then`. So it is called here, in the
+      // async context of the caller.
+      Promise.resolve(made).then(
         (value) => end(this.resultOf(value, lead, held)),
         (error) => end(failureOf(error)),
       )
@@ -178,14 +181,6 @@ export class Call<T, P> implements Caller {
     // A factory that ignores its signal must not block its caller for ever.
     lead.onTimeout = end
     return { context: new FillContext<P>(lead, held, startedAt, this), held, end }
-  }
-
-  #call(context: FillContext<P>): T | Promise<T> {
-    const made = this.#factory?.(context) as T | Promise<T>
-    // A lazy thenable, such as a query, starts its work in `then`. So it is called here, in the
-    // async context of the caller.
-    const then = (made as { then?: unknown } | null)?.then
-    return typeof then === 'function' ? Promise.resolve(made) : made
   }
 
   /** The result of a fill whose factory returned this value. */

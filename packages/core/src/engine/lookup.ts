@@ -1,6 +1,7 @@
 // One round trip that reads the entry and, if a fill is needed, takes the lease. The store's
 // relative times become times on the clock of this process, and the entry is copied into L1.
 
+import { routeOf } from '../entry/counts.ts'
 import { endOfEntry, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
@@ -289,7 +290,8 @@ function heldEntryOf(
   const entry = frame === undefined ? copy?.entry : parseFrame(rt, key, frame)
   if (entry === undefined) return undefined
   // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
-  return heldEntry(entry, fence, { freshMs, ...windows }, sentAt, rt.counts.of(key, entry), ageMs)
+  const counts = rt.counts.route(routeOf(key, entry))
+  return heldEntry(entry, fence, { freshMs, ...windows }, sentAt, counts, ageMs)
 }
 
 /**

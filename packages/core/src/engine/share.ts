@@ -330,7 +330,8 @@ class Commit implements Receiver<Committed> {
     const elapsedMs = this.#elapsedMs
     const entry = elapsedMs > 0 ? agedBy(this.#entry, elapsedMs) : this.#entry
     const writtenAt = this.#result.bornAt + elapsedMs
-    return heldEntry(entry, fence, lifetimes, writtenAt, rt.counts.of(flight.key, entry))
+    const counts = rt.counts.route(routeOf(flight.key, entry))
+    return heldEntry(entry, fence, lifetimes, writtenAt, counts)
   }
 }
 

@@ -69,11 +69,6 @@ export class Counts {
     return counts
   }
 
-  /** The counters for an entry: those of its route, or of the group of its `getOrSet` key. */
-  of(key: string, entry: Counted['entry'] & { readonly type: string }): RouteCounts {
-    return this.route(routeOf(key, entry))
-  }
-
   /**
    * The counters for a `getOrSet` key: those of the part before its first colon, such as the name
    * of a `stampede.cache`.
@@ -114,7 +109,10 @@ export class Counts {
   }
 }
 
-/** The name under which an entry is counted. Undefined: a response whose route is not known. */
+/**
+ * The name under which an entry is counted: its route, or the group of its `getOrSet` key.
+ * Undefined: a response whose route is not known.
+ */
 export function routeOf(
   key: string,
   { type, provenance }: Counted['entry'] & { readonly type: string },
