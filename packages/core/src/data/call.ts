@@ -75,14 +75,16 @@ export class Call<T, P> implements Caller {
     this.#factory = factory
   }
 
-  /** Looks up the value, or runs the factory. The functions are those of a promise. */
-  start(resolve: (value: T | Promise<T>) => void, reject: (error: unknown) => void): void {
+  /**
+   * Looks up the value, or runs the factory. The functions are those of a promise. A further lookup
+   * has those of the first.
+   */
+  start(
+    resolve: (value: T | Promise<T>) => void = this.#resolve,
+    reject: (error: unknown) => void = this.#reject,
+  ): void {
     this.#resolve = resolve
     this.#reject = reject
-    this.#find()
-  }
-
-  #find(): void {
     if (this.#attempts === MOST_ATTEMPTS) return this.#resolve(this.#runAlone())
     this.#attempts += 1
     // The reply of a store, or the end of a flight that the call joins, may come in any context. A
@@ -109,7 +111,7 @@ export class Call<T, P> implements Caller {
           return this.#resolve(this.#ownValue(resolution.result))
         case 'skipped':
           // A batch found no value, but this call's own factory may have one.
-          if (resolution.entry === undefined && this.#factory !== undefined) return this.#find()
+          if (resolution.entry === undefined && this.#factory !== undefined) return this.start()
           return this.#resolve(this.#ownValue(resolution))
         case 'failed': {
           const { previous, error, failure } = resolution
@@ -134,7 +136,7 @@ export class Call<T, P> implements Caller {
     const held = resolution.type === 'hit' ? resolution.held : resolution.previous
     const parsed = this.parseHeld(held)
     if (parsed === undefined) {
-      dropUnreadable(rt, this.#key, held).then(() => this.#find())
+      dropUnreadable(rt, this.#key, held).then(() => this.start())
       return
     }
     if (resolution.type === 'late') rt.counts.served(held, resolution.why)

@@ -146,7 +146,7 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     const flight = 'key' in caller ? caller : undefined
     this.token = flight?.token ?? ''
     this.leaseMs = flight?.policy.leaseMs ?? 0
-    this.like = flight?.failedDigest && flight.like
+    this.like = flight?.like
     this.knownFence = undefined
     this.outdated = undefined
     this.#rt = rt

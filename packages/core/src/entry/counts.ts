@@ -74,7 +74,7 @@ export class Counts {
    * of a `stampede.cache`.
    */
   ofData(key: string): RouteCounts {
-    return this.route(groupOfData(key))
+    return this.route(routeOf(key))
   }
 
   /** A request that two caches forward counts for each. Only the inner one knows its route. */
@@ -110,18 +110,14 @@ export class Counts {
 }
 
 /**
- * The name under which an entry is counted: its route, or the group of its `getOrSet` key.
- * Undefined: a response whose route is not known.
+ * The name under which an entry is counted: the route of a response, or the part of a `getOrSet`
+ * key before its first colon. Undefined: the route is not known.
  */
 export function routeOf(
   key: string,
-  { type, provenance }: Counted['entry'] & { readonly type: string },
+  entry?: Counted['entry'] & { readonly type: string },
 ): string | undefined {
-  return type === 'response' ? provenance.route : groupOfData(key)
-}
-
-/** The part of a `getOrSet` key before its first colon. */
-function groupOfData(key: string): string {
+  if (entry?.type === 'response') return entry.provenance.route
   const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
   const shown = isPlain ? key : shownKey(key)
   const start = isPlain ? PLAIN_DATA_PREFIX.length : 0
