@@ -102,21 +102,10 @@ export interface StampedeStats {
   readonly notCached: Readonly<Record<string, Readonly<Record<string, number>>>>
 }
 
-const FILLS = [
-  'started',
-  'committed',
-  'fenced',
-  'passed',
-  'skipped',
-  'failed',
-  'abandoned',
-] as const
-
 export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined): StampedeStats {
   const { events, counts, store } = rt
   const purges = events.countByDetail('entry.purged')
   const routes = Object.fromEntries([...counts.routes].map(([name, each]) => [name, { ...each }]))
-  const fills = FILLS.map((name) => [name, events.count(`fill.${name}`)])
   const sum = (name: keyof RouteStats) =>
     Object.values(routes).reduce((total, route) => total + route[name], 0)
   const hits = { ...events.hits }
@@ -125,7 +114,15 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
     ...used,
     ratios: ratiosOf(usageOf(used)),
     bypasses: Object.fromEntries(counts.bypasses),
-    fills: Object.fromEntries(fills) as StampedeStats['fills'],
+    fills: {
+      started: events.count('fill.started'),
+      committed: events.count('fill.committed'),
+      fenced: events.count('fill.fenced'),
+      passed: events.count('fill.passed'),
+      skipped: events.count('fill.skipped'),
+      failed: events.count('fill.failed'),
+      abandoned: events.count('fill.abandoned'),
+    },
     leases: events.countByDetail('lease.granted'),
     collapsed: events.collapsed,
     failuresShared: events.count('failure.shared'),

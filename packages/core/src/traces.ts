@@ -17,10 +17,8 @@ import {
   type RefreshTrace,
   refreshTracing,
   type Traced,
-  type Tracing,
   trace,
-  traceBegin,
-  traceEnd,
+  traced,
   type WaitTrace,
   waitTracing,
 } from './tracing.ts'
@@ -35,28 +33,26 @@ export function traceLookup(
 ): Resolution | undefined {
   const context: LookupTrace = contextOf(key, {})
   let found: Resolution | undefined
-  traceBegin(lookupTracing, context, () => {
+  traced(lookupTracing, context, (end) => {
     caller.scope = currentScope()
-    caller.lookup = context
+    caller.endLookup = (resolution) => {
+      caller.endLookup = undefined
+      noteLookup(context, resolution)
+      end()
+    }
     found = find()
-    if (found !== undefined) endLookup(caller, context, found)
-    // Without a store, the caller may be answered by now.
-    return caller.lookup === context
+    if (found !== undefined) caller.endLookup(found)
   })
   return found
 }
 
-/** Ends the traced lookup of a caller. */
-export function endLookup(caller: Caller, context: LookupTrace, resolution: Resolution): void {
-  caller.lookup = undefined
+function noteLookup(context: LookupTrace, resolution: Resolution): void {
   note(context, resolution)
   if (resolution.type === 'pass') context.reason = resolution.reason
   if (resolution.type === 'failed') context.status = resolution.failure.status
-  if (resolution.type === 'hit') {
-    if (resolution.from !== 'fill') context.tier = resolution.from
-    noteStatus(context, resolution.held.entry)
-  }
-  traceEnd(lookupTracing, context)
+  if (resolution.type !== 'hit') return
+  if (resolution.from !== 'fill') context.tier = resolution.from
+  noteStatus(context, resolution.held.entry)
 }
 
 function note(context: LookupTrace | WaitTrace, resolution: Resolution): void {
@@ -89,40 +85,40 @@ export function traceRead(
   read: () => Promise<ReadEntry | undefined>,
 ): Promise<ReadEntry | undefined> {
   const context: LookupTrace = contextOf(key, {})
-  const traced = trace(lookupTracing, context, async () => {
+  const reading = trace(lookupTracing, context, async () => {
     const found = await read()
     if (found !== undefined) context.tier = found.from
     context.outcome = found === undefined ? 'absent' : found.stale ? 'stale' : 'hit'
     return found
   })
-  return Promise.resolve(traced)
+  return Promise.resolve(reading)
 }
 
 /** Traces a fresh hit in memory, which is synchronous and has happened already. */
 export function traceHit(key: string): void {
-  const facts = { outcome: 'hit', tier: 'l1' } as const
-  traceBegin(lookupTracing, contextOf(key, facts), () => false)
+  traced(lookupTracing, contextOf(key, { outcome: 'hit', tier: 'l1' } as const), (end) => end())
 }
 
 // Waits
 
-/** Begins the wait of one request or call, in its own async context. */
-export function beginWait(key: string, { scope }: Caller): WaitTrace {
-  const context: WaitTrace = contextOf(key, {})
-  inScope(scope, () => traceBegin(waitTracing, context, () => true))
-  return context
-}
-
 /** Ends a wait. Without a resolution, the waiter runs the handler itself from now on. */
-export function endWait(
-  context: WaitTrace,
-  fill: FillTrace | undefined,
-  resolution: Resolution | undefined,
-): void {
-  if (fill !== undefined) context.fill = fill
-  if (resolution === undefined) context.outcome = 'led'
-  else note(context, resolution)
-  traceEnd(waitTracing, context)
+export type EndWait = (fill: FillTrace | undefined, resolution: Resolution | undefined) => void
+
+/** Begins the wait of one request or call, in its own async context. */
+export function beginWait(key: string, { scope }: Caller): EndWait {
+  const context: WaitTrace = contextOf(key, {})
+  let endTrace = (): void => {}
+  inScope(scope, () =>
+    traced(waitTracing, context, (end) => {
+      endTrace = end
+    }),
+  )
+  return (fill, resolution) => {
+    if (fill !== undefined) context.fill = fill
+    if (resolution === undefined) context.outcome = 'led'
+    else note(context, resolution)
+    endTrace()
+  }
 }
 
 // Fills
@@ -132,47 +128,48 @@ interface TracedFlight {
   readonly key: string
   /** Number of waiters. */
   readonly size: number
-  readonly fillingSince: number | undefined
   fill: FillTrace | undefined
 }
 
+/** Ends the trace of a fill. `result`: that of its run. */
+export type EndFill = (result: FillResult | undefined) => void
+
 /**
  * Starts a fill in the async context of the request or call that runs the origin. A fill for which
- * no request waits is the only step of a refresh. `start` gets a function that ends the trace.
+ * no request waits is the only step of a refresh.
  */
 export function traceFill(
   flight: TracedFlight,
   caller: Caller,
   behind: boolean,
   { grant }: Lease,
-  start: (end: () => void) => void,
+  start: (end: EndFill) => void,
 ): void {
   const facts = { behind, fence: publicFence(grant?.fence ?? '') }
-  const context: FillTrace = contextOf(flight.key, facts)
-  const refresh: RefreshTrace | undefined =
-    behind && flight.size === 0 ? contextOf(flight.key, {}) : undefined
-  let isOver = false
-  const end = () => {
-    isOver = true
-    context.outcome ??= 'local'
-    traceEnd(fillTracing, context)
-    if (refresh === undefined) return
-    refresh.outcome = context.outcome
-    refresh.error = context.error
-    traceEnd(refreshTracing, refresh)
-  }
-  function begin<C extends Traced>(channel: Tracing<C>, operation: C, run: () => void): void {
-    traceBegin(channel, operation, () => {
+  const fill: FillTrace = contextOf(flight.key, facts)
+  const run = (endRefresh?: () => void): void =>
+    traced(fillTracing, fill, (endFill) => {
       caller.scope = currentScope()
-      run()
-      return !isOver
+      flight.fill = fill
+      start((result) => {
+        if (result !== undefined && 'entry' in result && result.entry)
+          noteStatus(fill, result.entry)
+        fill.outcome ??= 'local'
+        endFill()
+        endRefresh?.()
+      })
     })
-  }
-  const run = () => {
-    flight.fill = context
-    begin(fillTracing, context, () => start(end))
-  }
-  inScope(caller.scope, () => (refresh ? begin(refreshTracing, refresh, run) : run()))
+  inScope(caller.scope, () => {
+    if (!behind || flight.size > 0) return run()
+    const refresh: RefreshTrace = contextOf(flight.key, {})
+    traced(refreshTracing, refresh, (end) =>
+      run(() => {
+        refresh.outcome = fill.outcome
+        refresh.error = fill.error
+        end()
+      }),
+    )
+  })
 }
 
 /** The event that ends a fill, without the facts that its flight knows. */
@@ -189,9 +186,4 @@ export function noteEnd(fill: FillTrace, event: FillEnd): void {
   if (event.type !== 'fill.failed') return
   fill.status = event.failure.status
   noteFailure(fill, event)
-}
-
-/** Sets the status of the response, for a run that has one. */
-export function noteResult(fill: FillTrace, result: FillResult): void {
-  if ('entry' in result && result.entry) noteStatus(fill, result.entry)
 }

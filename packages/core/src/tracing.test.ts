@@ -399,7 +399,7 @@ describe('a Stampede without a subscriber', () => {
       contextOf: created,
       currentScope: created,
       trace: created,
-      traceStart: created,
+      traced: created,
     }))
     try {
       const { createStampede } = await import('./stampede.ts')

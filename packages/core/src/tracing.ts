@@ -146,7 +146,39 @@ export function contextOf<Facts extends object>(
 }
 
 /**
- * Runs `run` as one operation of a channel. `run` sets the facts known at the end.
+ * Runs `run` as one operation of a channel, which lasts until `run` calls `end`, at once or later.
+ * The facts known at the end are set before. The stores that are bound to the channel apply to
+ * `run`, and to all asynchronous work that it starts.
+ */
+export function traced<Context extends Traced>(
+  channel: Tracing<Context>,
+  context: Context,
+  run: (end: () => void) => void,
+): void {
+  let isOver = false
+  const end = (): void => {
+    isOver = true
+    if (!context.isAsync) return
+    if (context.error !== undefined) channel.error.publish(context)
+    channel.asyncStart.publish(context)
+    channel.asyncEnd.publish(context)
+  }
+  channel.start.runStores(context, () => {
+    try {
+      run(end)
+      if (!isOver) context.isAsync = true
+    } catch (error) {
+      context.error = error
+      throw error
+    } finally {
+      if (!context.isAsync && context.error !== undefined) channel.error.publish(context)
+      channel.end.publish(context)
+    }
+  })
+}
+
+/**
+ * As `traced`, for the result of `run`, which may be a promise.
  *
  * Not `tracePromise` of Node: that would give subscribers the internal result, and make a
  * synchronous result a promise.
@@ -157,17 +189,16 @@ export function trace<Context extends Traced, Result>(
   run: () => Result | Promise<Result>,
 ): Result | Promise<Result> {
   let result: Result | Promise<Result> | undefined
-  traceBegin(channel, context, () => {
+  traced(channel, context, (end) => {
     const made = run()
     result = made
-    if (!(made instanceof Promise)) return false
+    if (!(made instanceof Promise)) return end()
     // Attached here, so that the end of the operation has the stores that are bound to its start.
     const noted = made.catch((error: unknown) => {
       context.error = error
       throw error
     })
-    result = noted.finally(() => traceEnd(channel, context))
-    return true
+    result = noted.finally(end)
   })
   return result as Result | Promise<Result>
 }
@@ -182,40 +213,6 @@ export function lockTracing<Result>(
   if (!lockChannel.hasSubscribers) return run(undefined)
   const context = contextOf(key, {}, key)
   return Promise.resolve(trace(lockChannel, context, () => run(context)))
-}
-
-/**
- * Begins an operation. The stores that are bound to the channel apply to `run`, and to all
- * asynchronous work that it starts. If `run` returns true, the operation goes on, and `traceEnd`
- * follows.
- */
-export function traceBegin<Context extends Traced>(
-  channel: Tracing<Context>,
-  context: Context,
-  run: () => boolean,
-): void {
-  channel.start.runStores(context, () => {
-    try {
-      if (run()) context.isAsync = true
-    } catch (error) {
-      context.error = error
-      throw error
-    } finally {
-      if (!context.isAsync && context.error !== undefined) channel.error.publish(context)
-      channel.end.publish(context)
-    }
-  })
-}
-
-/** Ends an operation that goes on. If the context has an error, it goes to `error` first. */
-export function traceEnd<Context extends Traced>(
-  channel: Tracing<Context>,
-  context: Context,
-): void {
-  if (!context.isAsync) return
-  if (context.error !== undefined) channel.error.publish(context)
-  channel.asyncStart.publish(context)
-  channel.asyncEnd.publish(context)
 }
 
 /** The current async context, so that later work of a request can run in it. */

@@ -106,7 +106,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   #early: Resolution | undefined
   #onAnswer: ((resolution: Resolution) => void) | undefined
   scope: Caller['scope']
-  lookup: Caller['lookup']
+  endLookup: Caller['endLookup']
   names: readonly string[]
   /** The key of the last lookup. */
   #key: string

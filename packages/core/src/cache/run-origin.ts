@@ -277,14 +277,14 @@ export class OriginRun<Native> implements OriginObserver {
     const wallNow = this.#by.cache.rt.clock.wallNow()
     const newHead = revalidation && updatedHead(revalidation, head, wallNow)
     if (revalidation === undefined || newHead === undefined) return { type: 'abandoned' }
-    const { previous, stored } = revalidation
+    const { stored } = revalidation
     const updated = this.#store(verdict, newHead, stored.body, NONE, stored.kind)
     const { asOf, subjects: added } = updated.entry.provenance
     const subjects = [...new Set([...stored.provenance.subjects, ...added])]
     if (subjects.length > MOST_SUBJECTS)
       return { type: 'pass', reason: 'too-many-tags', remember: true }
     const entry = { ...updated.entry, provenance: { ...stored.provenance, asOf, subjects } }
-    return { ...updated, type: 'not-modified', previous, entry }
+    return { ...updated, entry }
   }
 
   #store(

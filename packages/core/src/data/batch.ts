@@ -4,17 +4,18 @@
 
 import { AsyncResource } from 'node:async_hooks'
 import { countRead } from '../engine/lookup.ts'
-import type { Caller, CallerBatch, FillResult, Lead, Resolution } from '../engine/types.ts'
+import type { Caller, CallerBatch, FillResult, Resolution } from '../engine/types.ts'
 import { manyFailed, show, valueError } from '../errors.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Deadline } from '../lease/deadlines.ts'
 import { SharedSlot } from '../lease/slots.ts'
 import { dataKey } from '../ports/key.ts'
 import { together } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { warnOnce } from '../warnings.ts'
-import { type Begun, Call, failureOf, parseHeld } from './call.ts'
+import { type Begun, Call, failureOf, parseHeld, type ValueLead } from './call.ts'
 import { type DataScope, DEFAULT_SKIP_MS } from './get-or-set-options.ts'
 import { BatchContext, type ManyFactory, type Mark, readMany } from './many-context.ts'
 
@@ -27,7 +28,7 @@ const COLLECT_MS = 50
 /** A key that leads. */
 interface Led<T, P> extends Begun<P> {
   readonly member: Member<T, P>
-  readonly lead: Lead
+  readonly lead: ValueLead
 }
 
 /**
@@ -48,7 +49,7 @@ class Member<T, P> extends Call<T, P> {
     this.batch = batch
   }
 
-  override run(lead: Lead, where: 'here' | 'behind'): void {
+  override run(lead: ValueLead, where: 'here' | 'behind'): void {
     const { context, held, end } = this.begin(lead, where)
     this.batch.lead({ member: this, lead, context, held, end })
   }
@@ -60,6 +61,28 @@ class Member<T, P> extends Call<T, P> {
 
   /** The batch has the context of the caller. */
   override captureContext(): void {}
+}
+
+/**
+ * Begins an operation for each item, in as few commands as possible, and without a promise for
+ * each. Resolves when each has called its `end`.
+ */
+export function gather<Item>(
+  { records }: Pick<Runtime, 'records'>,
+  items: readonly Item[],
+  begin: (item: Item, end: () => void) => void,
+): Promise<void> {
+  let left = items.length
+  return new Promise((resolve) => {
+    if (left === 0) resolve()
+    const end = (): void => {
+      left -= 1
+      if (left === 0) resolve()
+    }
+    together(records, () => {
+      for (const item of items) begin(item, end)
+    })
+  })
 }
 
 /** One call of getOrSetMany. */
@@ -87,7 +110,7 @@ export class Batch<T, P> implements CallerBatch {
     this.slots = new SharedSlot(of.rt.originSlots)
   }
 
-  values(): Promise<Map<string, T>> {
+  async values(): Promise<Map<string, T>> {
     const { rt, keys } = this.#of
     const found = new Map<string, T>()
     const errors = new Map<string, unknown>()
@@ -104,35 +127,19 @@ export class Batch<T, P> implements CallerBatch {
     }
     this.#count['looking-up'] = members.length
     queueMicrotask(() => this.#endFirstTurn())
-    let left = members.length
-    return new Promise((resolve, reject) => {
-      const end = (): void => {
-        if (left > 0) return
-        try {
-          resolve(this.#result(found, errors))
-        } catch (error) {
-          reject(error)
-        }
+    await gather(rt, members, (member, end) => {
+      const fail = (error: unknown): void => {
+        errors.set(member.name, error)
+        end()
       }
-      end()
-      together(rt.records, () => {
-        for (const member of members) {
-          const { name } = member
-          const fail = (error: unknown): void => {
-            errors.set(name, error)
-            left -= 1
-            end()
-          }
-          const give = (value: T | Promise<T>): void => {
-            if (value instanceof Promise) return void value.then(give, fail)
-            if (value !== undefined) found.set(name, value)
-            left -= 1
-            end()
-          }
-          member.start(give, fail)
-        }
-      })
+      const give = (value: T | Promise<T>): void => {
+        if (value instanceof Promise) return void value.then(give, fail)
+        if (value !== undefined) found.set(member.name, value)
+        end()
+      }
+      member.start(give, fail)
     })
+    return this.#result(found, errors)
   }
 
   #endFirstTurn(): void {

@@ -39,6 +39,9 @@ import { decodeData, encodeData } from './value.ts'
 /** Limit of lookups of one call, if the serializer can parse none of the values found. */
 const MOST_ATTEMPTS = 3
 
+/** The parts of a run that a call needs. */
+export type ValueLead = Omit<Lead, 'hasTimedOut' | 'keepSlot'>
+
 /** A run of the factory that has begun. */
 export interface Begun<P> {
   readonly context: FillContext<P>
@@ -52,7 +55,7 @@ export interface Begun<P> {
  */
 export class Call<T, P> implements Caller {
   scope: Caller['scope']
-  lookup: Caller['lookup']
+  endLookup: Caller['endLookup']
   declare readonly batch?: CallerBatch
   readonly #of: DataScope
   readonly #key: string
@@ -62,7 +65,7 @@ export class Call<T, P> implements Caller {
   #reject: (error: unknown) => void = NOTHING
   #attempts = 0
   /** Fence, signal and other facts about the last fill that this call led. */
-  #lead: Lead | undefined
+  #lead: ValueLead | undefined
   #context: AsyncResource | undefined
 
   /** `key`: the internal key. */
@@ -72,27 +75,30 @@ export class Call<T, P> implements Caller {
     this.#factory = factory
   }
 
-  /** Looks up the value, or runs the factory. The functions are those of a promise. */
-  start(resolve: (value: T | Promise<T>) => void, reject: (error: unknown) => void): void {
+  /**
+   * Looks up the value, or runs the factory. The functions are those of a promise. A further lookup
+   * has those of the first.
+   */
+  start(
+    resolve: (value: T | Promise<T>) => void = this.#resolve,
+    reject: (error: unknown) => void = this.#reject,
+  ): void {
     this.#resolve = resolve
     this.#reject = reject
-    this.#find()
-  }
-
-  #find(): void {
     if (this.#attempts === MOST_ATTEMPTS) return this.#resolve(this.#runAlone())
     this.#attempts += 1
-    // A call that joins a flight and later leads would otherwise run its factory in the async
-    // context of the call that began the flight.
-    // So would a call whose lookup is traced, in the context of that lookup.
+    // The reply of a store, or the end of a flight that the call joins, may come in any context. A
+    // run after `waitMs` does not belong to the traced lookup.
     const { rt, plan } = this.#of
-    if (rt.flights.has(this.#key) || lookupTracing.hasSubscribers) this.captureContext()
+    const isLater = rt.records !== undefined || rt.flights.has(this.#key)
+    if (isLater || lookupTracing.hasSubscribers) this.captureContext()
     const found = find(rt, this.#key, plan, this)
     if (found !== undefined) this.answer(found)
   }
 
   captureContext(): void {
     this.#context ??= new AsyncResource('StampedeGetOrSet')
+    this.scope ??= this.#context
   }
 
   answer(resolution: Resolution): void {
@@ -105,7 +111,7 @@ export class Call<T, P> implements Caller {
           return this.#resolve(this.#ownValue(resolution.result))
         case 'skipped':
           // A batch found no value, but this call's own factory may have one.
-          if (resolution.entry === undefined && this.#factory !== undefined) return this.#find()
+          if (resolution.entry === undefined && this.#factory !== undefined) return this.start()
           return this.#resolve(this.#ownValue(resolution))
         case 'failed': {
           const { previous, error, failure } = resolution
@@ -130,23 +136,24 @@ export class Call<T, P> implements Caller {
     const held = resolution.type === 'hit' ? resolution.held : resolution.previous
     const parsed = this.parseHeld(held)
     if (parsed === undefined) {
-      dropUnreadable(rt, this.#key, held).then(() => this.#find())
+      dropUnreadable(rt, this.#key, held).then(() => this.start())
       return
     }
     if (resolution.type === 'late') rt.counts.served(held, resolution.why)
-    else if (resolution.from === 'fill') rt.counts.of(this.#key, held.entry).misses += 1
+    else if (resolution.from === 'fill') rt.counts.ofData(this.#key).misses += 1
     else countRead(rt, this.#key, { held, stale: resolution.stale, from: resolution.from })
     this.#resolve(parsed.value)
   }
 
-  run(lead: Lead, where: 'here' | 'behind'): void {
+  run(lead: ValueLead, where: 'here' | 'behind'): void {
     const { context, held, end } = this.begin(lead, where)
     try {
-      // A traced fill is in the context of its caller already.
-      const scope = this.scope === undefined ? this.#context : undefined
-      const made = scope ? inScope(scope, () => this.#call(context)) : this.#call(context)
-      if (!(made instanceof Promise)) return end(this.resultOf(made, lead, held))
-      made.then(
+      const made: unknown = this.#factory?.(context)
+      const isThenable = typeof (made as { then?: unknown } | null | undefined)?.then === 'function'
+      if (!isThenable) return end(this.resultOf(made, lead, held))
+      // A lazy thenable, such as a query, starts its work in `then`. So it is called here, in the
+      // async context of the caller.
+      Promise.resolve(made).then(
         (value) => end(this.resultOf(value, lead, held)),
         (error) => end(failureOf(error)),
       )
@@ -156,7 +163,7 @@ export class Call<T, P> implements Caller {
   }
 
   /** Begins a run: what the factory gets, and the function that ends the run. */
-  protected begin(lead: Lead, where: 'here' | 'behind'): Begun<P> {
+  protected begin(lead: ValueLead, where: 'here' | 'behind'): Begun<P> {
     if (where === 'here') this.#lead = lead
     const held = lead.previous
     const { rt } = this.#of
@@ -176,14 +183,6 @@ export class Call<T, P> implements Caller {
     // A factory that ignores its signal must not block its caller for ever.
     lead.onTimeout = end
     return { context: new FillContext<P>(lead, held, startedAt, this), held, end }
-  }
-
-  #call(context: FillContext<P>): T | Promise<T> {
-    const made = this.#factory?.(context) as T | Promise<T>
-    // A lazy thenable, such as a query, starts its work in `then`. So it is called here, in the
-    // async context of the caller.
-    const then = (made as { then?: unknown } | null)?.then
-    return typeof then === 'function' ? Promise.resolve(made) : made
   }
 
   /** The result of a fill whose factory returned this value. */
@@ -208,8 +207,7 @@ export class Call<T, P> implements Caller {
         typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, serializer))
       const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
       const lifetimes = withJitter(windows, jitter, rt.random)
-      if (confirmed === undefined) return { type: 'store', entry, lifetimes, bornAt }
-      return { type: 'not-modified', previous: confirmed, entry, lifetimes, bornAt }
+      return { type: 'store', entry, lifetimes, bornAt }
     } catch (error) {
       return failureOf(error)
     }
@@ -274,12 +272,8 @@ export class Call<T, P> implements Caller {
         lead.onTimeout?.(failureOf(error))
       })
       const { signal } = deadline
-      const lead: Lead = {
-        ...{ fence: '', asOf: 0, previous: undefined, signal, onTimeout: undefined, end },
-        get hasTimedOut() {
-          return signal.aborted
-        },
-      }
+      const facts = { fence: '', asOf: 0, previous: undefined, signal }
+      const lead: ValueLead = { ...facts, onTimeout: undefined, end }
       inScope(this.#context, () => this.run(lead, 'here'))
     })
   }

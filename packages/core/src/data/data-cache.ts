@@ -7,7 +7,7 @@ import { checkNames } from '../options.ts'
 import { dataKey } from '../ports/key.ts'
 import { type PurgeOptions, purge } from '../purge.ts'
 import type { Runtime } from '../runtime.ts'
-import { checkKey, get, getOrSet, RecentKeys } from './get-or-set.ts'
+import { checkKey, getOrSet, RecentKeys } from './get-or-set.ts'
 import {
   type Factory,
   type FactoryContext,
@@ -153,7 +153,7 @@ export function createDataCache<S extends DataCacheOptions>(
         return Promise.reject(error)
       }
     },
-    get: async (key) => get(begin(undefined, key), key),
+    get: async (key) => (await getMany<never>(begin(undefined, key), [key])).get(key),
     getMany: async (keys) => getMany(begin(), readKeys('getMany', keys)),
     getOrSetMany: async (keys, factory, overrides) => {
       const run = factory as unknown as ManyFactory<never, never>

@@ -205,6 +205,8 @@ export class Skip {
 export const DEFAULT_SKIP_MS = 1_000
 const readSkipMs = number(DEFAULT_SKIP_MS, { min: 0, max: 60_000, unit: 'milliseconds' })
 
+type ContextLead = Pick<Lead, 'fence' | 'signal'>
+
 /** The parts of a `getOrSet` call that its context needs. */
 interface ContextCall {
   /** Name of the call in errors. */
@@ -218,12 +220,12 @@ interface ContextCall {
  * getters a hidden class of its own.
  */
 export class FillContext<P> implements FactoryContext<P> {
-  readonly #lead: Lead
+  readonly #lead: ContextLead
   readonly #held: HeldEntry | undefined
   readonly #now: number
   readonly #call: ContextCall
 
-  constructor(lead: Lead, held: HeldEntry | undefined, now: number, call: ContextCall) {
+  constructor(lead: ContextLead, held: HeldEntry | undefined, now: number, call: ContextCall) {
     this.#lead = lead
     this.#held = held
     this.#now = now

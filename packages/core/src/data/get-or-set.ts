@@ -1,6 +1,5 @@
 // `getOrSet`: the factory runs once per key in the fleet, and every caller gets its value.
 
-import { countRead, readWithoutLease } from '../engine/lookup.ts'
 import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
 import { detachedText } from '../http/headers.ts'
@@ -10,25 +9,8 @@ import { cacheSubject } from '../ports/subject.ts'
 import { Recent } from '../recent.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
-import { Call, parseHeld } from './call.ts'
+import { Call } from './call.ts'
 import { type DataScope, type Factory, WHERE } from './get-or-set-options.ts'
-
-/** The stored value, also within its stale window. Undefined if there is none. Runs no factory. */
-export async function get<T>(of: DataScope, name: string): Promise<T | undefined> {
-  const { rt, keys } = of
-  const key = dataKey(keys.prefix + name)
-  try {
-    const found = await readWithoutLease(rt, key)
-    if (found === undefined) return undefined
-    const parsed = parseHeld<T>(of, key, found.held)
-    if (parsed !== undefined) countRead(rt, key, found)
-    return parsed?.value
-  } catch (error) {
-    // An unavailable store counts as a miss, as for getOrSet.
-    rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
-    return undefined
-  }
-}
 
 /** Not async, so that all callers of a fresh value in memory share one promise. */
 export function getOrSet<T, P = T>(

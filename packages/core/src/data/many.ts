@@ -4,10 +4,9 @@ import { countRead, type Read, read, readWithoutLease } from '../engine/lookup.t
 import { purgeKey } from '../engine/messages.ts'
 import { manyFailed, optionError } from '../errors.ts'
 import { dataKey } from '../ports/key.ts'
-import { together } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { lookupTracing } from '../tracing.ts'
-import { Batch } from './batch.ts'
+import { Batch, gather } from './batch.ts'
 import { parseHeld } from './call.ts'
 import { checkKey } from './get-or-set.ts'
 import type { DataScope } from './get-or-set-options.ts'
@@ -34,55 +33,43 @@ async function forEach<R>(
   operation: (name: string) => Promise<R>,
 ) {
   const [values, errors] = [new Map<string, R>(), new Map<string, unknown>()]
-  const begun: Promise<R>[] = []
-  together(rt.records, () => {
-    for (const name of names) begun.push(operation(name))
+  await gather(rt, names, (name, end) => {
+    operation(name)
+      .then(
+        (value) => values.set(name, value),
+        (error) => errors.set(name, error),
+      )
+      .then(end)
   })
-  for (const [i, result] of (await Promise.allSettled(begun)).entries()) {
-    const name = names[i] as string
-    if (result.status === 'fulfilled') values.set(name, result.value)
-    else errors.set(name, result.reason)
-  }
   return { values, errors }
 }
 
-/** Reads many keys, without a promise for each. A key whose read fails has no entry. */
-function readAll(rt: Runtime, keys: readonly string[]): Promise<readonly Read[]> {
-  const all = new Array<Read>(keys.length)
-  let left = keys.length
-  return new Promise((resolve) => {
-    if (left === 0) resolve(all)
-    together(rt.records, () => {
-      for (const [i, key] of keys.entries()) {
-        const end = (found: Read): void => {
-          all[i] = found
-          left -= 1
-          if (left === 0) resolve(all)
-        }
-        const fail = (error: unknown): void => {
-          rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
-          end(undefined)
-        }
-        if (lookupTracing.hasSubscribers) readWithoutLease(rt, key).then(end, fail)
-        else read(rt, key, { resolve: end, reject: fail })
-      }
-    })
-  })
-}
-
+/**
+ * The stored values, also within their stale windows. Runs no factory. A key that cannot be read
+ * counts as a miss, as for getOrSet.
+ */
 export async function getMany<T>(of: DataScope, names: readonly string[]): Promise<Map<string, T>> {
   const { rt } = of
-  const values = new Map<string, T>()
-  const keys = names.map((name) => dataKey(of.keys.prefix + name))
-  const all = await readAll(rt, keys)
-  for (const [i, name] of names.entries()) {
-    const [key, found] = [keys[i] as string, all[i]]
-    const parsed = found && parseHeld<T>(of, key, found.held)
-    if (parsed === undefined) continue
-    countRead(rt, key, found as NonNullable<typeof found>)
-    if (parsed.value !== undefined) values.set(name, parsed.value)
-  }
-  return values
+  const found = new Map<string, T>()
+  await gather(rt, names, (name, end) => {
+    const key = dataKey(of.keys.prefix + name)
+    const resolve = (each: Read): void => {
+      const parsed = each && parseHeld<T>(of, key, each.held)
+      if (each !== undefined && parsed !== undefined) {
+        countRead(rt, key, each)
+        if (parsed.value !== undefined) found.set(name, parsed.value)
+      }
+      end()
+    }
+    const reject = (error: unknown): void => {
+      rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
+      end()
+    }
+    if (lookupTracing.hasSubscribers) readWithoutLease(rt, key).then(resolve, reject)
+    else read(rt, key, { resolve, reject })
+  })
+  const inOrder = names.filter((name) => found.has(name))
+  return new Map(inOrder.map((name) => [name, found.get(name) as T]))
 }
 
 /** Rejects with `ERR_STAMPEDE_MANY_FAILED` if some keys were not purged. */

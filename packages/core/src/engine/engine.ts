@@ -5,7 +5,6 @@
 // A flight moves by calls: `step` sends a lookup, `act` acts on the reply, and `advance` lands the
 // flight or takes the next step.
 
-import { AsyncResource } from 'node:async_hooks'
 import { type L1Marker, newMarker } from '../l1/l1.ts'
 import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/purges.ts'
 import { mayLeadInstead } from '../l1/refresh-delay.ts'
@@ -34,7 +33,7 @@ export function find(
   policy: Policy,
   caller: Caller,
 ): Resolution | undefined {
-  if (lookupTracing.hasSubscribers && caller.lookup === undefined) {
+  if (lookupTracing.hasSubscribers && caller.endLookup === undefined) {
     return traceLookup(key, caller, () => find(rt, key, policy, caller))
   }
   const item = rt.l1.get(key)
@@ -317,8 +316,6 @@ class KeyFlight extends Flight {
     const { key, rt } = this
     const { clock, deadlines, events, counts } = rt
     const startedAt = clock.now()
-    // A message arrives in another async context.
-    const scope = new AsyncResource('StampedeWait')
     let isOver = false
     const end = (by: 'wake-up' | 'gap' | 'lost' | 'lease-end'): void => {
       if (isOver) return
@@ -328,7 +325,7 @@ class KeyFlight extends Flight {
       counts.waitedMs += elapsedMs
       events.emit({ type: 'wait.ended', key, by, elapsedMs })
       // Messages that arrive together cause one lookup, so the flight goes on after all of them.
-      queueMicrotask(() => scope.runInAsyncScope(this.advance, this, 'again'))
+      queueMicrotask(() => this.advance('again'))
     }
     const untilMs = Math.max(busyForMs, LEAST_MS) + rt.random() * SPREAD_MS
     const leaseEnd = deadlines.set(() => end('lease-end'), startedAt + untilMs)

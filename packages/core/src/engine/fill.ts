@@ -2,7 +2,6 @@
 // deadline ends the fill for the waiters. The client of the leader goes on waiting for its own
 // handler.
 
-import { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
 import type { Emitted } from '../events.ts'
@@ -13,8 +12,8 @@ import type { FreeSlot } from '../lease/slots.ts'
 import { shownKey } from '../ports/key.ts'
 import type { Grant, Position } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
-import { type FillEnd, noteEnd, noteResult, traceFill } from '../traces.ts'
-import { fillTracing, inScope, refreshTracing } from '../tracing.ts'
+import { type EndFill, type FillEnd, noteEnd, traceFill } from '../traces.ts'
+import { fillTracing, refreshTracing } from '../tracing.ts'
 import type { Flight, Previous } from './flight.ts'
 import { share } from './share.ts'
 import type { Caller, FillResult, Lead, Lease, Shared } from './types.ts'
@@ -43,7 +42,7 @@ export function fill(
   if (fillTracing.hasSubscribers || refreshTracing.hasSubscribers) {
     traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
   } else if (caller.scope === undefined) run.start()
-  else inScope(caller.scope, () => run.start())
+  else caller.scope.runInAsyncScope(run.start, run)
   return true
 }
 
@@ -65,7 +64,6 @@ class Run implements Lead, HeldLease {
   onTimeout: Lead['onTimeout'] = undefined
   readonly fence: string
   readonly asOf: Position
-  readonly isOfBatch: boolean
   readonly keepSlot: (() => FreeSlot) | undefined
   readonly rt: Runtime
   readonly flight: Flight
@@ -74,7 +72,8 @@ class Run implements Lead, HeldLease {
   readonly #caller: Caller
   /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
   #leader: Waiter | undefined
-  #endTrace: (() => void) | undefined
+  #endTrace: EndFill | undefined
+  #result: FillResult | undefined
   #timeout: Error | undefined
   #abort: AbortController | undefined
   #hasEnded = false
@@ -93,11 +92,10 @@ class Run implements Lead, HeldLease {
     this.#leader = leader
     this.fence = lease.grant?.fence ?? ''
     this.asOf = rt.store.position
-    this.isOfBatch = caller.batch !== undefined
     this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
   }
 
-  start(endTrace?: () => void): void {
+  start(endTrace?: EndFill): void {
     const rt = this.rt
     const { clock, events, deadlines, keeper, records } = rt
     const { key, policy } = this.flight
@@ -184,10 +182,10 @@ class Run implements Lead, HeldLease {
 
   /** The commit ends the lease, so the lease is no longer renewed. */
   #share(result: FillResult): void {
-    if (this.flight.fill !== undefined) noteResult(this.flight.fill, result)
     const { deadlines, keeper, records } = this.rt
     if (records === undefined) deadlines.end(this)
     else keeper.end(this)
+    this.#result = result
     share(this, result)
   }
 
@@ -199,13 +197,12 @@ class Run implements Lead, HeldLease {
 
   /** Emits the event that ends the fill, and sets the same facts on its trace. */
   emitEnd(event: FillEnd): void {
-    const { key, fill, fillingSince } = this.flight
+    const { key, fill } = this.flight
     const { clock, events } = this.rt
-    const now = clock.now()
     // The object of the caller, because a copy would take half a kilobyte.
     const ended = event as { key?: string; elapsedMs?: number }
     ended.key = key
-    ended.elapsedMs = now - (fillingSince ?? now)
+    ended.elapsedMs = clock.now() - this.startedAt
     events.emit(event as Emitted)
     if (fill !== undefined) noteEnd(fill, event)
   }
@@ -213,7 +210,7 @@ class Run implements Lead, HeldLease {
   /** Called when the result is shared. */
   done(shared: Shared): void {
     this.lease.freeSlot?.()
-    this.#endTrace?.()
+    this.#endTrace?.(this.#result)
     this.flight.advance(shared)
   }
 
@@ -241,7 +238,6 @@ export function fillWithoutLease(rt: Runtime, flight: Flight): void {
     delayRefresh(rt, key)
     return flight.advance('again')
   }
-  const scope = new AsyncResource('StampedeQueue')
   let leaveQueue = () => {}
   flight.beginWait('queued', () => {
     leaveQueue()
@@ -249,7 +245,7 @@ export function fillWithoutLease(rt: Runtime, flight: Flight): void {
   })
   leaveQueue = slots.queue((slot) => {
     flight.lookUpAgain()
-    scope.runInAsyncScope(fillInSlot, undefined, rt, flight, slot)
+    fillInSlot(rt, flight, slot)
   })
   rt.events.emit({ type: 'fill.queued', key })
 }

@@ -1,7 +1,7 @@
 // One round trip that reads the entry and, if a fill is needed, takes the lease. The store's
 // relative times become times on the clock of this process, and the entry is copied into L1.
 
-import { AsyncResource } from 'node:async_hooks'
+import { routeOf } from '../entry/counts.ts'
 import { endOfEntry, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
@@ -146,7 +146,7 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     const flight = 'key' in caller ? caller : undefined
     this.token = flight?.token ?? ''
     this.leaseMs = flight?.policy.leaseMs ?? 0
-    this.like = flight?.failedDigest && flight.like
+    this.like = flight?.like
     this.knownFence = undefined
     this.outdated = undefined
     this.#rt = rt
@@ -169,11 +169,7 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     this.knownFence = this.#copy?.fence
     const { records } = this.#rt
     if (records === undefined) return
-    const args: [string, LookupRequest] = [this.#key, this]
-    const caller = this.#caller
-    // A batch runs its factory in its own context.
-    const isFree = !('key' in caller) || (caller.first?.caller ?? caller.refresher)?.batch
-    ask<typeof args, LookupReply>(records, records.lookup, args, this, Boolean(isFree))
+    ask<[string, LookupRequest], LookupReply>(records, records.lookup, [this.#key, this], this)
   }
 
   /** Sends another lookup if the store calls an entry fresh that this process knows as purged. */
@@ -240,41 +236,20 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
   }
 }
 
-/** A receiver that gets the reply in the async context in which this object was created. */
-class InContext<T> extends AsyncResource implements Receiver<T> {
-  readonly #receiver: Receiver<T>
-
-  constructor(receiver: Receiver<T>) {
-    super('StampedeStore')
-    this.#receiver = receiver
-  }
-
-  resolve(reply: T): void {
-    this.runInAsyncScope(this.#receiver.resolve, this.#receiver, reply)
-  }
-
-  reject(error: unknown): void {
-    this.runInAsyncScope(this.#receiver.reject, this.#receiver, error)
-  }
-}
-
 /**
- * Calls a method of the store. The receiver gets the reply in the async context of this call. With
- * `isFree`, in any context, because the callers of the receiver have theirs. An `AsyncResource`
- * would be a fifth of the cost of a read.
+ * Calls a method of the store. The receiver may get the reply in any async context, because each
+ * caller keeps its own. An `AsyncResource` for each reply would be a fifth of the cost of a read.
  */
 export function ask<A extends readonly unknown[], T>(
   store: StampedeStore,
   method: Direct<A, T>,
   args: A,
   receiver: Receiver<T>,
-  isFree = false,
 ): void {
   // A store may throw in place of rejecting, for example after it was closed.
   try {
     const { direct } = method
-    if (direct?.of === method)
-      return direct.call(store, ...args, isFree ? receiver : new InContext(receiver))
+    if (direct?.of === method) return direct.call(store, ...args, receiver)
     const reply = Reflect.apply(method, store, args)
     reply.then(
       (its) => receiver.resolve(its),
@@ -315,7 +290,8 @@ function heldEntryOf(
   const entry = frame === undefined ? copy?.entry : parseFrame(rt, key, frame)
   if (entry === undefined) return undefined
   // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
-  return heldEntry(entry, fence, { freshMs, ...windows }, sentAt, rt.counts.of(key, entry), ageMs)
+  const counts = rt.counts.route(routeOf(key, entry))
+  return heldEntry(entry, fence, { freshMs, ...windows }, sentAt, counts, ageMs)
 }
 
 /**

@@ -76,7 +76,7 @@ describe('a commit', () => {
       const previous = leads[1]?.previous
       if (previous === undefined) throw new Error('nothing was kept')
       const bornAt = clock.now() - 600
-      origin.run(1).resolve({ type: 'not-modified', previous, entry, lifetimes: kept, bornAt })
+      origin.run(1).resolve({ type: 'store', entry, lifetimes: kept, bornAt })
       await clock.advance(399)
       expect(await resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
       await clock.advance(1)

@@ -5,6 +5,7 @@
 // whose target and header fields are equal. Then one unlike request runs the handler. If that run
 // fails too, all requests share the failure.
 
+import { routeOf } from '../entry/counts.ts'
 import {
   agedBy,
   type HeldEntry,
@@ -43,8 +44,7 @@ const MOST_UNUSABLE_RUNS = 3
 
 type Committed = CommitReply | 'too-large'
 type Pass = Extract<FillResult, { type: 'pass' }>
-/** A result with an entry, which is new or was confirmed by the origin (304). */
-type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
+type EntryResult = Extract<FillResult, { type: 'store' }>
 
 /** A run of the origin that has its result. */
 interface EndedRun extends Pick<Lead, 'asOf'> {
@@ -54,7 +54,6 @@ interface EndedRun extends Pick<Lead, 'asOf'> {
   readonly startedAt: number
   /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
   readonly like: string | undefined
-  readonly isOfBatch: boolean
   /** Emits the event that ends the fill. */
   emitEnd(event: FillEnd): void
   done(shared: Shared): void
@@ -66,7 +65,6 @@ export function share(run: EndedRun, result: FillResult): void {
   const { grant } = lease
   switch (result.type) {
     case 'store':
-    case 'not-modified':
       return new Commit(run, result).begin()
     case 'pass':
       return endPass(run, result)
@@ -249,7 +247,7 @@ class Commit implements Receiver<Committed> {
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
     const args = [grant, frame, lifetimes, flight.first !== undefined] as const
-    ask<typeof args, Committed>(records, records.commit, args, this, this.#run.isOfBatch)
+    ask<typeof args, Committed>(records, records.commit, args, this)
   }
 
   reject(error: unknown): void {
@@ -296,7 +294,7 @@ class Commit implements Receiver<Committed> {
   #passed(reason: 'expired' | 'too-large'): void {
     const { rt, flight } = this.#run
     this.#run.emitEnd({ type: 'fill.passed', reason })
-    rt.counts.notStored(reason, flight.key, this.#entry)
+    rt.counts.refused(reason, routeOf(flight.key, this.#entry))
   }
 
   /** The commit was refused, or the entry was purged. */
@@ -332,7 +330,8 @@ class Commit implements Receiver<Committed> {
     const elapsedMs = this.#elapsedMs
     const entry = elapsedMs > 0 ? agedBy(this.#entry, elapsedMs) : this.#entry
     const writtenAt = this.#result.bornAt + elapsedMs
-    return heldEntry(entry, fence, lifetimes, writtenAt, rt.counts.of(flight.key, entry))
+    const counts = rt.counts.route(routeOf(flight.key, entry))
+    return heldEntry(entry, fence, lifetimes, writtenAt, counts)
   }
 }
 

@@ -14,7 +14,6 @@ import type {
   LookupReply,
   Position,
 } from '../ports/store.ts'
-import type { LookupTrace } from '../tracing.ts'
 
 /** The timing options of one request or call. */
 export interface Policy extends Omit<FillConfig, 'jitter'> {
@@ -35,11 +34,11 @@ export interface CallerBatch {
 
 /** One request or getOrSet call. */
 export interface Caller {
-  /** Async context of the caller, for its runs. Set if the caller's lookup is traced. */
+  /** Async context for the runs of the caller, if they need one or if its lookup is traced. */
   scope?: AsyncResource | undefined
-  /** The traced lookup of the caller. */
-  lookup?: LookupTrace | undefined
-  /** Makes the current async context that of a later run. */
+  /** Ends the traced lookup of the caller. */
+  endLookup?: ((resolution: Resolution) => void) | undefined
+  /** Makes the current async context that of a later run, which may begin in any other one. */
   captureContext?(): void
   /** The call with many keys to which the caller belongs. */
   readonly batch?: CallerBatch | undefined
@@ -95,6 +94,7 @@ export interface Lead {
 
 /** The result of one run of the origin. */
 export type FillResult =
+  /** A new entry, or `previous` with new parts after the origin confirmed it (304). */
   | {
       readonly type: 'store'
       readonly entry: StoredEntry
@@ -106,15 +106,6 @@ export type FillResult =
       readonly bornAt: number
       /** Called with the store's reply to the commit, or undefined if the store is unavailable. */
       readonly onCommit?: ((reply: CommitReply | 'too-large' | undefined) => void) | undefined
-    }
-  /** The origin confirmed `previous`. `entry` has the same body. Its other parts may be new. */
-  | {
-      readonly type: 'not-modified'
-      readonly previous: HeldEntry
-      readonly entry: StoredEntry
-      readonly lifetimes: Lifetimes
-      readonly bornAt: number
-      readonly onCommit?: undefined
     }
   /**
    * The response is not storable. If `remember` is true, the resource is probably the reason (a

@@ -7,8 +7,8 @@ import type { Events } from '../events.ts'
 import type { L1 } from '../l1/l1.ts'
 import type { Deadline, Deadlines } from '../lease/deadlines.ts'
 import type { Clock } from '../ports/clock.ts'
-import { beginWait, endLookup, endWait } from '../traces.ts'
-import { type FillTrace, type WaitTrace, waitTracing } from '../tracing.ts'
+import { beginWait, type EndWait } from '../traces.ts'
+import { type FillTrace, waitTracing } from '../tracing.ts'
 import type { Caller, Resolution } from './types.ts'
 
 /**
@@ -35,7 +35,7 @@ export class Waiter implements Deadline {
   /** Number of fills that ended without a usable result during this wait. */
   unusableFills = 0
   /** Set while the wait is traced. */
-  trace: WaitTrace | undefined
+  endWait: EndWait | undefined
 
   constructor(group: Waiters, caller: Caller, waitMs: number) {
     this.group = group
@@ -49,7 +49,7 @@ export class Waiter implements Deadline {
 
   answer(resolution: Resolution): void {
     const { caller } = this
-    if (caller.lookup !== undefined) endLookup(caller, caller.lookup, resolution)
+    caller.endLookup?.(resolution)
     caller.answer(resolution)
   }
 }
@@ -101,7 +101,7 @@ export abstract class Waiters {
     if (this.#isCounting) this.#startClock(waiter)
     if (!this.#isWaiting) return
     caller.batch?.waits(caller)
-    if (waitTracing.hasSubscribers) waiter.trace = beginWait(this.key, caller)
+    if (waitTracing.hasSubscribers) waiter.endWait = beginWait(this.key, caller)
   }
 
   /**
@@ -119,7 +119,7 @@ export abstract class Waiters {
       if (waiter.at === 0) this.#startClock(waiter)
       if (!forRun) continue
       waiter.caller.batch?.waits(waiter.caller)
-      if (waitTracing.hasSubscribers) waiter.trace ??= beginWait(this.key, waiter.caller)
+      if (waitTracing.hasSubscribers) waiter.endWait ??= beginWait(this.key, waiter.caller)
     }
   }
 
@@ -129,8 +129,8 @@ export abstract class Waiters {
   takeOut(waiter: Waiter, resolution?: Resolution): void {
     this.#all.delete(waiter)
     this.rt.deadlines.end(waiter)
-    if (waiter.trace !== undefined) endWait(waiter.trace, this.fill, resolution)
-    waiter.trace = undefined
+    waiter.endWait?.(this.fill, resolution)
+    waiter.endWait = undefined
   }
 
   /** The first waiter for which `may` returns true. */

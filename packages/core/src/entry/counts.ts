@@ -69,17 +69,12 @@ export class Counts {
     return counts
   }
 
-  /** The counters for an entry: those of its route, or of the group of its `getOrSet` key. */
-  of(key: string, entry: Counted['entry'] & { readonly type: string }): RouteCounts {
-    return entry.type === 'response' ? this.route(entry.provenance.route) : this.ofData(key)
-  }
-
   /**
    * The counters for a `getOrSet` key: those of the part before its first colon, such as the name
    * of a `stampede.cache`.
    */
   ofData(key: string): RouteCounts {
-    return this.route(groupOfData(key))
+    return this.route(routeOf(key))
   }
 
   /** A request that two caches forward counts for each. Only the inner one knows its route. */
@@ -98,16 +93,6 @@ export class Counts {
     this.notCached.set(name, reasons)
   }
 
-  /** The entry of a fill was not stored. */
-  notStored(
-    reason: string,
-    key: string,
-    entry: Counted['entry'] & { readonly type: string },
-  ): void {
-    const isResponse = entry.type === 'response'
-    this.refused(reason, isResponse ? entry.provenance.route : groupOfData(key))
-  }
-
   /**
    * An entry that was served. `why`: it is stale, and served for this reason. `ranOrigin`: the
    * request or call ran the origin itself, so it saved no time of the origin.
@@ -124,8 +109,15 @@ export class Counts {
   }
 }
 
-/** The part of a `getOrSet` key before its first colon. */
-function groupOfData(key: string): string {
+/**
+ * The name under which an entry is counted: the route of a response, or the part of a `getOrSet`
+ * key before its first colon. Undefined: the route is not known.
+ */
+export function routeOf(
+  key: string,
+  entry?: Counted['entry'] & { readonly type: string },
+): string | undefined {
+  if (entry?.type === 'response') return entry.provenance.route
   const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
   const shown = isPlain ? key : shownKey(key)
   const start = isPlain ? PLAIN_DATA_PREFIX.length : 0

@@ -36,20 +36,13 @@ export function trySend<T>(
   send: (store: StampedeStore, grant: Grant) => Promise<T>,
 ): Promise<T | undefined> | undefined {
   if (records === undefined || grant === undefined) return undefined
-  return rejecting(() => send(records, grant)).catch((error: unknown) => {
+  // Async, because a store of the app may throw where it should reject.
+  const reply = async () => send(records, grant)
+  return reply().catch((error: unknown) => {
     // Otherwise the event of the lookup has already reported that the store is unavailable.
     if (grant.fence !== ANY_FENCE) {
       events.emit({ type: 'store.failed', key: grant.key, operation, error })
     }
     return undefined
   })
-}
-
-/** A store of the app may throw where it should reject. */
-function rejecting<T>(send: () => Promise<T>): Promise<T> {
-  try {
-    return send()
-  } catch (error) {
-    return Promise.reject(error)
-  }
 }
