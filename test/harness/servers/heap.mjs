@@ -47,12 +47,12 @@ const STRUCTURES = {
     return {
       add: () =>
         attempts.addDone(
-          hash(),
-          { kept: ownKept(kept(size)), fingerprints: fingerprints() },
+          { key: hash(), fingerprints: fingerprints() },
+          ownKept(kept(size)),
           60_000,
           attempts.sequence,
         ),
-      bytes: () => attempts.bytes.done,
+      bytes: () => attempts.done.calculatedSize,
     }
   },
 
@@ -68,7 +68,7 @@ const STRUCTURES = {
     const records = /** @type {MemoryIdempotency} */ (idempotency)
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
-      bytes: () => attempts.bytes.unstored + records.size.bytes,
+      bytes: () => attempts.unstoredBytes + records.size.bytes,
       close: () => stampede.close(),
     }
   },
@@ -81,7 +81,7 @@ const STRUCTURES = {
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
       // The results are those of the records, so only the entries of the map are added.
-      bytes: () => records.size.bytes + attempts.counts.done * 300,
+      bytes: () => records.size.bytes + attempts.done.size * 300,
       close: () => stampede.close(),
     }
   },

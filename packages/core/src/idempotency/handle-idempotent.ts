@@ -1,7 +1,7 @@
 // Handles a request with an idempotency key. Key, scope and fingerprint are read, and an attempt
 // begins. Then the handler runs under a lease, or the stored response is replayed.
 
-import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
+import { bodyUnseen, callbackError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { fingerprint, fingerprintOfValue } from '../http/fingerprint.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
@@ -14,7 +14,7 @@ import type {
 } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
-import { type Begun, beginAttempt } from './begin.ts'
+import { type Begun, beginAttempt, type Settled } from './begin.ts'
 import type { IdempotencyRuleSet } from './options.ts'
 import { type RefusalCode, type Refused, refuse, replyFor } from './replies.ts'
 import { Running } from './running.ts'
@@ -137,9 +137,12 @@ class Journey {
       : undefined
     const claim = { key, name, fingerprints, policy: this.#rules, native, trace: context }
     this.#claim = claim
-    if (context === undefined) return this.#begin(claim)
-    const run = () => this.#begin(claim)
-    return trace(idempotencyTracing, context, run)
+    const begin = () => {
+      const begun = beginAttempt(this.#rt, claim)
+      if (!(begun instanceof Promise)) return this.#proceed(begun)
+      return begun.then((result) => this.#proceed(result))
+    }
+    return context === undefined ? begin() : trace(idempotencyTracing, context, begin)
   }
 
   #customPrints(value: unknown): Fingerprints {
@@ -149,42 +152,28 @@ class Journey {
     throw callbackError('idempotency.fingerprint', problem)
   }
 
-  #begin(claim: Claim): Maybe {
-    let begun: Begun | Promise<Begun>
-    try {
-      if (this.#rt.closed) throw closedError()
-      begun = beginAttempt(this.#rt, claim)
-    } catch (error) {
-      return this.#withoutStore(claim, error)
-    }
-    if (!(begun instanceof Promise)) return this.#proceed(begun)
-    return begun.then(
-      (result) => this.#proceed(result),
-      (error) => this.#withoutStore(claim, error),
-    )
-  }
-
-  #withoutStore({ key, name, trace }: Claim, error: unknown): Maybe {
-    const rt = this.#rt
-    rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
-    if (trace !== undefined) trace.error = error
-    // After close(), this process begins no new work.
-    if (this.#rules.onStoreError === 'reject' || rt.closed)
-      return this.#refuse('idempotency-store-unavailable')
-    this.#report('unprotected')
-    this.#attach(new HandlerAttempt(rt, key))
-    return this.#exchange.forward([['idempotency-status', 'unprotected']])
-  }
-
   #proceed(begun: Begun): Maybe {
     const exchange = this.#exchange
-    if (!(begun instanceof Running))
-      return this.#send(replyFor(begun, this.#rules.docsUrl, exchange))
+    if (!(begun instanceof Running)) return this.#withoutAttempt(begun)
     this.#report(begun.begun.isRecovery ? 'recovered' : 'started')
     this.#attach(new HandlerAttempt(this.#rt, begun.claim.key, begun))
     // A trace lasts until the end of the attempt.
     const over = begun.claim.trace && begun.over()
     return exchange.run(begun.holdsAll ? this.#inTransaction(begun) : begun) ?? over
+  }
+
+  #withoutAttempt(settled: Settled): Maybe {
+    const { key = '', trace } = this.#claim ?? {}
+    if (settled.type === 'unavailable') {
+      if (trace !== undefined) trace.error = settled.error
+      // After close(), this process begins no new work.
+      if (this.#rules.onStoreError === 'proceed' && !this.#rt.closed) {
+        this.#report('unprotected')
+        this.#attach(new HandlerAttempt(this.#rt, key))
+        return this.#exchange.forward([['idempotency-status', 'unprotected']])
+      }
+    }
+    this.#send(replyFor(settled, this.#rules.docsUrl, this.#exchange))
   }
 
   /** Gets the response of a handler in a transaction. The adapter sends it after the commit. */
@@ -206,15 +195,9 @@ class Journey {
     const { docsUrl } = this.#rules
     // Fields of the handler are set now, and go with its response.
     const exchange = { request: this.#exchange.request, isSet: () => false }
-    let begun: Begun | undefined
-    try {
-      begun = await beginAttempt(this.#rt, claim)
-    } catch (error) {
-      const { key, name } = claim
-      this.#rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
-    }
+    const begun = await beginAttempt(this.#rt, claim)
     if (begun instanceof Running) await begun.endTransaction({ type: 'unanswered' })
-    else if (begun !== undefined && begun.type !== 'busy')
+    else if (begun.type !== 'busy' && begun.type !== 'unavailable')
       return replyFor(begun, docsUrl, exchange).reply
     return refuse('idempotency-outcome-unknown', docsUrl).reply
   }

@@ -5,7 +5,13 @@ import { encodeFrame } from '../entry/frame.ts'
 import { CREDENTIAL_FIELDS } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import { forgeFrame, turnBit } from '../testing/frames.ts'
-import { decodeKept, encodeKept, type Kept, replayableHeaders } from './kept-response.ts'
+import {
+  decodeKept,
+  encodeKept,
+  type Kept,
+  keptWithoutBody,
+  replayableHeaders,
+} from './kept-response.ts'
 
 const response = (over: Partial<Kept & { type: 'response' }> = {}): Kept => ({
   type: 'response',
@@ -22,7 +28,7 @@ const response = (over: Partial<Kept & { type: 'response' }> = {}): Kept => ({
 
 /** A result with its body as a plain array, so that the class of the body does not matter. */
 function plain(kept: Kept | undefined): unknown {
-  if (kept?.type === 'response') return { ...kept, body: [...kept.body] }
+  if (kept?.type === 'response') return { ...kept, body: kept.body && [...kept.body] }
   if (kept?.type === 'value') return [kept.stored.encoding, [...kept.stored.body]]
   return kept
 }
@@ -36,8 +42,11 @@ describe('a stored result', () => {
     ['a response', response()],
     ['an empty response', response({ status: 204, headers: [], body: new Uint8Array() })],
     ['a refusal', response({ status: 422 })],
-    ['a response not retained', { type: 'not-retained', status: 201, location: '/orders/1' }],
-    ['one without location', { type: 'not-retained', status: 200, location: undefined }],
+    [
+      'a response not retained',
+      keptWithoutBody({ status: 201, headers: [['location', '/orders/1']] }),
+    ],
+    ['one without location', keptWithoutBody()],
     [
       'JSON',
       {
@@ -140,7 +149,7 @@ describe('a result from a store', () => {
   })
 
   it('is refused under another record name', () => {
-    const lost: Kept = { type: 'not-retained', status: 201, location: '/a' }
+    const lost = keptWithoutBody({ status: 201, headers: [['location', '/a']] })
     for (const kept of [response(), lost]) {
       expect(decodeKept('other', encodeKept('k', kept))).toBeUndefined()
     }
@@ -149,7 +158,7 @@ describe('a result from a store', () => {
   it('is refused if it is cut off or changed anywhere', () => {
     const frames = [
       encodeKept('k', response()),
-      encodeKept('k', { type: 'not-retained', status: 201, location: '/a' }),
+      encodeKept('k', keptWithoutBody({ status: 201, headers: [['location', '/a']] })),
       encodeKept('k', {
         type: 'value',
         stored: {

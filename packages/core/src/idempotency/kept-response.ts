@@ -5,7 +5,6 @@
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import {
-  deepCopy,
   ownBytes,
   PAIR_BYTES,
   type StoredValue,
@@ -15,28 +14,21 @@ import {
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
 import { headerValue, NOT_STORED, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
-import type { BodyKind, HeaderList } from '../ports/exchange.ts'
-import type { Fingerprints } from '../ports/idempotency-store.ts'
+import type { BodyKind, CapturedHead, HeaderList } from '../ports/exchange.ts'
 
 export type Kept =
-  | {
-      readonly type: 'response'
-      readonly status: number
-      readonly headers: HeaderList
-      readonly body: Uint8Array
-      readonly kind?: BodyKind | undefined
-    }
-  /** The handler responded, but the response could not be stored. */
-  | {
-      readonly type: 'not-retained'
-      readonly status: number
-      readonly location: string | undefined
-    }
+  | KeptResponse
   /** The value that a job returned. */
   | { readonly type: 'value'; readonly stored: StoredValue }
 
-/** The result of a handler that completed, without its response. */
-export type NotRetained = Extract<Kept, { type: 'not-retained' }>
+export interface KeptResponse {
+  readonly type: 'response'
+  readonly status: number
+  readonly headers: HeaderList
+  /** Undefined: the handler completed, but its response was not stored, except `location`. */
+  readonly body: Uint8Array | undefined
+  readonly kind?: BodyKind | undefined
+}
 
 /**
  * Statuses with which the handler did no work: authentication, rate limits, incomplete requests.
@@ -63,10 +55,14 @@ export function replayableHeaders(headers: HeaderList): HeaderList {
   return reusableHeaders(headers, NOT_STORED, NOT_REPLAYED)
 }
 
-export function withoutBody(kept: Kept): NotRetained {
-  if (kept.type === 'not-retained') return kept
-  const { status, headers } = kept.type === 'value' ? { status: 200, headers: [] } : kept
-  return { type: 'not-retained', status, location: headerValue(headers, 'location') }
+/** The result of a handler that completed with this head, or of a job, without its response. */
+export function keptWithoutBody({
+  status = 200,
+  headers = [],
+}: Partial<CapturedHead> = {}): KeptResponse {
+  const location = headerValue(headers, 'location')
+  const kept: HeaderList = location === undefined ? [] : [['location', location]]
+  return { type: 'response', status, headers: kept, body: undefined }
 }
 
 /**
@@ -74,24 +70,16 @@ export function withoutBody(kept: Kept): NotRetained {
  * small buffers are views of a shared buffer of 8 KiB.
  */
 export function ownKept(kept: Kept): Kept {
-  if (kept.type === 'not-retained') return deepCopy(kept)
-  if (kept.type === 'response') {
-    return { ...kept, headers: ownHeaders(kept.headers), body: ownBytes(kept.body) }
-  }
-  return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
-}
-
-/** A result with the fingerprints of its request. */
-export interface Replay {
-  readonly kept: Kept
-  readonly fingerprints: Fingerprints
+  if (kept.type === 'value')
+    return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
+  const { headers, body } = kept
+  return { ...kept, headers: ownHeaders(headers), body: body && ownBytes(body) }
 }
 
 /** Memory of the strings and bytes of a result. */
 export function bytesOf(kept: Kept): number {
-  if (kept.type === 'not-retained') return stringBytes(kept.location ?? '')
   if (kept.type === 'value') return kept.stored.body.buffer.byteLength
-  let bytes = kept.body.buffer.byteLength
+  let bytes = kept.body?.buffer.byteLength ?? 0
   for (const [name, value] of kept.headers) {
     bytes += PAIR_BYTES + stringBytes(name) + stringBytes(value)
   }
@@ -105,15 +93,15 @@ const KIND_NOT_RETAINED = 2
 
 /** Encodes a result. `name` is that of the record or step. Only the same name can decode it. */
 export function encodeKept(name: string, kept: Kept): Uint8Array {
-  if (kept.type === 'not-retained') {
-    const { status: s, location: l } = kept
-    const note = encodeNote(name, { s, l }, 1)
+  const body = kept.type === 'value' ? kept.stored.body : kept.body
+  if (body === undefined) {
+    const { status: s, headers } = kept as KeptResponse
+    const note = encodeNote(name, { s, l: headerValue(headers, 'location') }, 1)
     note[0] = KIND_NOT_RETAINED
     return note
   }
-  const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
-  const entry = kept.type === 'value' ? kept.stored : { ...kept, ...about }
-  const frame = encodeFrame(name, entry, 1)
+  const about = { body, initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
+  const frame = encodeFrame(name, kept.type === 'value' ? kept.stored : { ...kept, ...about }, 1)
   frame[0] = KIND_FRAME
   return frame
 }
@@ -121,7 +109,7 @@ export function encodeKept(name: string, kept: Kept): Uint8Array {
 /** Decodes a result. Undefined if it is damaged, or from another version, name or program. */
 export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
   const rest = frame.subarray(1)
-  if (frame[0] === KIND_NOT_RETAINED) return readNotRetained(decodeNote(name, rest))
+  if (frame[0] === KIND_NOT_RETAINED) return readNotRetained(decodeNote(name, rest) ?? {})
   if (frame[0] !== KIND_FRAME) return undefined
   const entry = decodeFrame(name, rest)
   if (entry === undefined) return undefined
@@ -130,10 +118,13 @@ export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
   return { type: 'response', status, headers: toHeaders(fields), body, kind }
 }
 
-function readNotRetained(note: ReturnType<typeof decodeNote>): Kept | undefined {
-  const { s: status, l: location } = note ?? {}
+function readNotRetained(note: Readonly<Record<string, unknown>>): Kept | undefined {
+  const { s: status, l: location } = note
   if (!isStatus(status) || !(location === undefined || isFieldValue(location))) return undefined
-  return { type: 'not-retained', status, location }
+  return keptWithoutBody({
+    status,
+    headers: location === undefined ? [] : [['location', location]],
+  })
 }
 
 const isStatus = (value: unknown): value is number =>

@@ -192,9 +192,6 @@ function toBytes(where: string, body: unknown): [bytes: Uint8Array, type?: strin
 function shown(kept: Kept | undefined): Pick<IdempotencyRecord, 'response' | 'value'> {
   if (kept === undefined) return {}
   if (kept.type === 'value') return { value: decodeValue(kept.stored) }
-  const { status } = kept
-  if (kept.type === 'response')
-    return { response: { status, headers: kept.headers, body: kept.body } }
-  const headers: HeaderList = kept.location === undefined ? [] : [['location', kept.location]]
-  return { response: { status, headers, body: undefined } }
+  const { status, headers, body } = kept
+  return { response: { status, headers, body } }
 }

@@ -3,12 +3,18 @@
 
 import type { StoredValue } from '../entry/entry.ts'
 import { leaseLost } from '../errors.ts'
-import { headerValue } from '../http/headers.ts'
 import { type HeldLease, LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
-import { bytesOf, isFinal, type Kept, ownKept, replayableHeaders } from './kept-response.ts'
+import {
+  bytesOf,
+  isFinal,
+  type Kept,
+  keptWithoutBody,
+  ownKept,
+  replayableHeaders,
+} from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 import type { Claim, LocalAttempt } from './types.ts'
 
@@ -71,6 +77,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
   #isOver = false
   #onOver: (() => void) | undefined
   #transactionEnd: Promise<TransactionEnd> | undefined
+  #transactionReply: FinishReply = 'unknown'
 
   /** `sentAt`: the moment at which the command was sent. The lease counts from it. */
   constructor(rt: IdempotencyRuntime, claim: Claim, begun: Begun, sentAt: number) {
@@ -147,10 +154,13 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     if (replies?.[0] === false) this.lost()
   }
 
-  /** If the outcome is unknown, the lease expires, and `onLeaseExpired` decides. */
+  /**
+   * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
+   * no promise. If the outcome is unknown, the lease expires, and `onLeaseExpired` decides.
+   */
   onEnd(end: AttemptEnd | JobEnd): Promise<undefined> | undefined {
     const outcome = outcomeOf(end, this)
-    if (outcome !== undefined) return this.end(outcome)
+    if (outcome !== undefined) return this.#end(outcome)
     this.abandon('the handler did not respond')
     this.#onOver?.()
     return undefined
@@ -164,10 +174,23 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
   }
 
   /**
-   * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
-   * no promise.
+   * Commits the transaction of the attempt with its result, or rolls it back. Never rejects. After
+   * `abandon`, the result is `unknown`, because the handler may respond as if it had committed.
    */
-  end({ as, kept }: Outcome): Promise<undefined> | undefined {
+  endTransaction(end: AttemptEnd | JobEnd): Promise<TransactionEnd> {
+    if (this.#transactionEnd !== undefined) return this.#transactionEnd.then(() => 'unknown')
+    const { kept } = outcomeOf(end, this) ?? {}
+    this.#rt.deadlines.end(this)
+    this.begun.transaction?.seal()
+    // Nothing is uncertain: without a commit, the writes of the handler are gone.
+    const ended = this.#end(kept === undefined ? { as: 'released' } : { as: 'completed', kept })
+    this.#transactionEnd = Promise.resolve(ended).then(() => {
+      return kept === undefined ? 'rolled-back' : this.#transactionReply
+    })
+    return this.#transactionEnd
+  }
+
+  #end({ as, kept }: Outcome): Promise<undefined> | undefined {
     this.#holdEndsAt = Infinity
     this.#as = as
     // A copy without references to larger buffers, because it may stay in memory for replays.
@@ -175,62 +198,34 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     return this.sendEnd()
   }
 
-  /** If no reply comes in time, the end counts as not stored. */
+  /** If no reply comes in time, the end counts as not stored. A transaction has no such limit. */
   sendEnd(): Promise<undefined> | undefined {
     const { store, clock, deadlines, attempts } = this.#rt
     const { kept } = this
     const since = attempts.sequence
-    let reply: FinishReply | undefined | Promise<FinishReply>
+    let replied: FinishReply | undefined | Promise<FinishReply>
     try {
-      reply = store.finish(this.grant, this.#finish, this.claim.fingerprints)
+      replied = store.finish(this.grant, this.#finish(), this.claim.fingerprints)
     } catch (error) {
-      reply = this.#failed(error)
+      replied = this.#failed(error)
     }
-    if (typeof reply !== 'object') return this.#ended(kept, reply, since)
-    const replied = reply
+    if (typeof replied !== 'object') return this.#ended(kept, replied, since)
+    const reply = replied
     return new Promise((resolve) => {
-      const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
+      const limitMs = this.holdsAll ? Infinity : FINISH_WITHIN_MS
+      const limit = deadlines.set(() => settle(undefined), clock.now() + limitMs)
       let isSettled = false
       const settle = (reply: FinishReply | undefined): void => {
         if (isSettled) return
         isSettled = true
-        deadlines.end(timeout)
+        deadlines.end(limit)
         resolve(this.#ended(kept, reply, since))
       }
-      replied.then(settle, (error) => settle(this.#failed(error)))
+      reply.then(settle, (error) => settle(this.#failed(error)))
     })
   }
 
-  /**
-   * Commits the transaction of the attempt with its result, or rolls it back. Never rejects. After
-   * `abandon`, the result is `unknown`, because the handler may respond as if it had committed.
-   */
-  endTransaction(end: AttemptEnd | JobEnd): Promise<TransactionEnd> {
-    if (this.#transactionEnd !== undefined) return this.#transactionEnd.then(() => 'unknown')
-    this.#transactionEnd = this.#endTransaction(outcomeOf(end, this))
-    return this.#transactionEnd
-  }
-
-  async #endTransaction(outcome: Outcome | undefined): Promise<TransactionEnd> {
-    const { store, attempts, deadlines } = this.#rt
-    deadlines.end(this)
-    const since = attempts.sequence
-    this.begun.transaction?.seal()
-    // Nothing is uncertain: without a commit, the writes of the handler are gone.
-    this.#as = outcome?.kept === undefined ? 'released' : 'completed'
-    const kept = outcome?.kept && ownKept(outcome.kept)
-    this.kept = kept
-    let reply: FinishReply = 'unknown'
-    try {
-      reply = await store.finish(this.grant, this.#finish, this.claim.fingerprints)
-    } catch (error) {
-      this.#failed(error)
-    }
-    this.#ended(kept, reply, since)
-    return kept === undefined ? 'rolled-back' : reply
-  }
-
-  get #finish(): Finish | LazyFinish {
+  #finish(): Finish | LazyFinish {
     const { encodesLater, seal } = this.#rt
     const { kept } = this
     const { key, policy } = this.claim
@@ -246,10 +241,13 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
 
   /** Without `replied`, the store did not reply, or failed. */
   #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): undefined {
-    const { key, name, policy, fingerprints, trace } = this.claim
+    const { key, name, policy, trace } = this.claim
     const { attempts, events } = this.#rt
     let reply: FinishReply | 'late' | undefined = replied
-    if (reply === undefined) {
+    if (this.holdsAll) {
+      reply ??= 'unknown'
+      this.#transactionReply = reply
+    } else if (reply === undefined) {
       if (this.type === 'unstored') return undefined
       const latest = attempts.get(key) ?? this
       const isReplaced = latest.type === 'done' || (latest.type === 'running' && latest !== this)
@@ -262,7 +260,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
       if (reply === 'stale' && !this.holdsAll) this.#lose('another attempt has taken over')
       this.stop()
       if ((reply === 'finished' || reply === 'resurrected') && kept !== undefined)
-        attempts.addDone(key, { kept, fingerprints }, policy.retentionMs, since)
+        attempts.addDone(this.claim, kept, policy.retentionMs, since)
     }
     events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
     if (trace !== undefined) trace.ended = this.#as
@@ -301,24 +299,13 @@ export function outcomeOf(end: AttemptEnd | JobEnd, decisions: Decisions): Outco
   if (end.type === 'returned') {
     const { stored } = end
     const isKept = stored !== undefined && keepsBody
-    return { as: 'completed', kept: isKept ? { type: 'value', stored } : UNKNOWN_VALUE }
+    return { as: 'completed', kept: isKept ? { type: 'value', stored } : keptWithoutBody() }
   }
   const { status, headers } = end.head
   if (verdict !== 'keep' && !isFinal(status)) return { as: 'released' }
-  if (end.type === 'not-retained' || !keepsBody) {
-    const location = headerValue(headers, 'location')
-    return { as: 'completed', kept: { type: 'not-retained', status, location } }
-  }
+  if (end.type === 'not-retained' || !keepsBody)
+    return { as: 'completed', kept: keptWithoutBody(end.head) }
   const { body, kind } = end
-  const kept = {
-    type: 'response',
-    status,
-    headers: replayableHeaders(headers),
-    body,
-    kind,
-  } as const
-  return { as: 'completed', kept }
+  const replayed = replayableHeaders(headers)
+  return { as: 'completed', kept: { type: 'response', status, headers: replayed, body, kind } }
 }
-
-/** The result of a job whose value cannot be replayed. */
-const UNKNOWN_VALUE: Kept = { type: 'not-retained', status: 200, location: undefined }
