@@ -85,13 +85,14 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     this.claim = claim
     this.begun = begun
     this.grant = begun.grant
-    const { leaseMs, maxHoldMs, maxBodyBytes } = claim.policy
+    const { leaseMs, maxBodyBytes } = claim.policy
     const now = rt.clock.now()
     this.leaseMs = leaseMs
     this.maxBodyBytes = Math.min(maxBodyBytes, rt.store.maxBodyBytes ?? Infinity)
-    this.graceMs = maxHoldMs
+    // An attempt that hangs does not hold its key for ever.
+    this.graceMs = Math.max(20 * leaseMs, 600_000)
     this.holdsAll = begun.transaction !== undefined
-    this.#holdEndsAt = now + maxHoldMs
+    this.#holdEndsAt = now + this.graceMs
     rt.attempts.set(claim.key, this)
     if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
     // A transaction has no lease. Only the hold time bounds it.
@@ -129,7 +130,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
   due(): void {
     const now = this.#rt.clock.now()
     if (now >= this.#holdEndsAt)
-      this.abandon(`it took longer than the hold time (${this.claim.policy.maxHoldMs} ms)`)
+      this.abandon(`it took longer than the hold time (${this.graceMs} ms)`)
     else {
       if (now >= this.#leaseEndsAt) this.#lose(LATE)
       // The store accepts a late renewal if no other attempt took over.
@@ -146,6 +147,17 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     if (this.holdsAll) return this.#transactionEnd ?? this.endTransaction({ type: 'unanswered' })
     this.stop()
     return undefined
+  }
+
+  /**
+   * Stores the result of a step. If the store is unavailable, the attempt continues and an event
+   * reports it. `stale`: another attempt has taken over.
+   */
+  async keepStep(name: string, frame: Uint8Array): Promise<'kept' | 'stale' | undefined> {
+    const { store } = this.#rt
+    return store
+      .keepStep(this.grant, name, frame)
+      .catch((error) => this.#failed('keep-step', error))
   }
 
   async verify(): Promise<void> {
@@ -207,7 +219,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     try {
       replied = store.finish(this.grant, this.#finish(), this.claim.fingerprints)
     } catch (error) {
-      replied = this.#failed(error)
+      replied = this.#failed('finish', error)
     }
     if (typeof replied !== 'object') return this.#ended(kept, replied, since)
     const reply = replied
@@ -221,7 +233,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
         deadlines.end(limit)
         resolve(this.#ended(kept, reply, since))
       }
-      reply.then(settle, (error) => settle(this.#failed(error)))
+      reply.then(settle, (error) => settle(this.#failed('finish', error)))
     })
   }
 
@@ -267,9 +279,9 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     this.#onOver?.()
   }
 
-  #failed(error: unknown): undefined {
+  #failed(operation: string, error: unknown): undefined {
     const { key, name } = this.claim
-    this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
+    this.#rt.events.emit({ type: 'store.failed', key, operation, error }, name)
   }
 
   #lose(why: string): void {
