@@ -42,8 +42,9 @@ const fingerprints = () => ({ exact: hash(), canonical: hash() })
 /** @type {Record<string, (size: number) => Filled>} */
 const STRUCTURES = {
   replays(size) {
-    const parts = { clock: systemClock, deadlines: new Deadlines(systemClock) }
-    const attempts = new Attempts(parts, () => true, { wake: ignore })
+    const deadlines = new Deadlines(systemClock)
+    const waiters = { wake: ignore }
+    const attempts = new Attempts({ clock: systemClock, deadlines, store: {}, waiters })
     return {
       add: () =>
         attempts.addDone(

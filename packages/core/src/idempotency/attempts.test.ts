@@ -16,9 +16,8 @@ function setUp() {
   const clock = new ManualClock()
   const deadlines = new Deadlines(clock)
   const ended: string[] = []
-  const attempts = new Attempts({ clock, deadlines }, () => true, {
-    wake: (key) => void ended.push(key),
-  })
+  const waiters = { wake: (key: string) => void ended.push(key) }
+  const attempts = new Attempts({ clock, deadlines, store: {}, waiters })
   const add = (key: string, body: Uint8Array = Buffer.from('x'), forMs = 3_600_000) =>
     attempts.addDone({ key, fingerprints }, keptOf(body), forMs, attempts.sequence)
   const log: string[] = []

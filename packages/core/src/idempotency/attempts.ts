@@ -25,11 +25,18 @@ const MOST_UNSTORED_BYTES = 64 * 1024 * 1024
 
 type Claimed = Pick<Claim, 'key' | 'fingerprints'>
 
+/** What the states of keys depend on. */
+interface Parts {
+  readonly clock: Clock
+  readonly deadlines: Deadlines
+  /** Its messages tell which records were settled. */
+  readonly store: { readonly isReceiving?: boolean }
+  /** Woken when an attempt of this process no longer runs. */
+  readonly waiters: { wake(key: string): void }
+}
+
 export class Attempts {
-  readonly #clock: Clock
-  readonly #deadlines: Deadlines
-  readonly #mayTrust: () => boolean
-  readonly #waiters: { wake(key: string): void }
+  readonly #parts: Parts
   /** Unstored results are in the order in which they were added. */
   readonly #present = new Map<string, Beginning | LocalAttempt>()
   readonly done: LRUCache<string, Done> = new LRUCache<string, Done>({
@@ -53,19 +60,8 @@ export class Attempts {
    */
   sequence = 0
 
-  /**
-   * `mayTrust`: whether messages arrive now, so that this process would notice a settled record.
-   * `waiters` are woken when an attempt of this process no longer runs.
-   */
-  constructor(
-    { clock, deadlines }: { clock: Clock; deadlines: Deadlines },
-    mayTrust: () => boolean,
-    waiters: { wake(key: string): void },
-  ) {
-    this.#clock = clock
-    this.#deadlines = deadlines
-    this.#mayTrust = mayTrust
-    this.#waiters = waiters
+  constructor(parts: Parts) {
+    this.#parts = parts
   }
 
   /** Whether a command or an attempt of this process is not over. */
@@ -77,8 +73,10 @@ export class Attempts {
   get(key: string): Known | undefined {
     const present = this.#present.get(key)
     if (present !== undefined) return present
+    const { store, clock } = this.#parts
     const done = this.done.get(key)
-    return done && this.#mayTrust() && this.#clock.now() < done.until ? done : undefined
+    const isValid = done && store.isReceiving !== false && clock.now() < done.until
+    return isValid ? done : undefined
   }
 
   running(): LocalAttempt[] {
@@ -99,7 +97,7 @@ export class Attempts {
   addDone({ key, fingerprints }: Claimed, kept: Kept, forMs: number, since: number): void {
     if (since !== this.sequence || this.#present.get(key)?.type === 'running') return
     this.set(key, undefined)
-    const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
+    const until = this.#parts.clock.now() + Math.min(forMs, LONGEST_MS)
     const size = DONE_BYTES + bytesFor({ key, fingerprints }, kept)
     this.done.set(key, { type: 'done', kept, fingerprints, until }, { size })
   }
@@ -115,7 +113,7 @@ export class Attempts {
     attempt.type = 'unstored'
     // No limit counts the request object, which may have a large body.
     attempt.claim = { ...attempt.claim, native: undefined }
-    attempt.until = this.#clock.now() + forMs
+    attempt.until = this.#parts.clock.now() + forMs
     attempt.bytes = UNSTORED_BYTES + bytesFor(attempt.claim, attempt.kept)
     this.set(key, attempt)
     if (this.unstoredBytes > MOST_UNSTORED_BYTES) this.#bound()
@@ -143,7 +141,7 @@ export class Attempts {
 
   retryNow(): Promise<void> | undefined {
     if (this.counts.unstored === 0) return undefined
-    this.#deadlines.end(this.#retry)
+    this.#parts.deadlines.end(this.#retry)
     this.#retrying ??= this.#retryAll().finally(() => {
       this.#retrying = undefined
       this.#schedule()
@@ -153,7 +151,7 @@ export class Attempts {
 
   stop(): void {
     this.#isStopped = true
-    this.#deadlines.end(this.#retry)
+    this.#parts.deadlines.end(this.#retry)
     this.forgetDone()
     for (const [key, { type }] of this.#present) if (type === 'unstored') this.set(key, undefined)
   }
@@ -169,7 +167,7 @@ export class Attempts {
       this.done.delete(key)
     }
     if (last?.type === 'unstored') last.stop()
-    if (last?.type === 'running') this.#waiters.wake(key)
+    if (last?.type === 'running') this.#parts.waiters.wake(key)
   }
 
   #count(known: Beginning | LocalAttempt, by: 1 | -1): void {
@@ -205,8 +203,8 @@ export class Attempts {
 
   #schedule(): void {
     if (this.counts.unstored === 0 || (this.#retry?.place ?? -1) !== -1) return
-    const at = this.#clock.now() + this.#delayMs
-    this.#retry = this.#deadlines.set(() => void this.retryNow(), at)
+    const at = this.#parts.clock.now() + this.#delayMs
+    this.#retry = this.#parts.deadlines.set(() => void this.retryNow(), at)
     this.#delayMs = Math.min(this.#delayMs * 2, LAST_RETRY_MS)
   }
 
@@ -215,7 +213,7 @@ export class Attempts {
     for (const [key, known] of [...this.#present]) {
       // The entry may have been dropped or replaced meanwhile.
       if (known.type !== 'unstored' || this.#present.get(key) !== known) continue
-      const isOver = this.#clock.now() >= known.until
+      const isOver = this.#parts.clock.now() >= known.until
       if (!isOver) await known.sendEnd()
       if (isOver || known.isStored) this.remove(key, known)
     }

@@ -25,7 +25,7 @@ const failed: AttemptEnd = { type: 'failed', error: new Error('no') }
 const unanswered: AttemptEnd = { type: 'unanswered' }
 
 const settle = (end: AttemptEnd, said: Partial<Decisions> = {}) =>
-  outcomeOf(end, { verdict: undefined, keepsBody: true, ...said })
+  outcomeOf(end, { verdict: undefined, keepsBody: true, holdsAll: false, ...said })
 
 const whole = (status: number) => ({
   as: 'completed',

@@ -29,6 +29,8 @@ export type Outcome =
 export interface Decisions {
   readonly verdict: 'keep' | 'release' | 'uncertain' | undefined
   readonly keepsBody: boolean
+  /** Whether the handler runs in a transaction. Nothing is uncertain then. */
+  readonly holdsAll: boolean
 }
 
 /** The end of a job that returned. Without `stored`, its value cannot be replayed. */
@@ -172,10 +174,17 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
    */
   onEnd(end: AttemptEnd | JobEnd): Promise<undefined> | undefined {
     const outcome = outcomeOf(end, this)
-    if (outcome !== undefined) return this.#end(outcome)
-    this.abandon('the handler did not respond')
-    this.#onOver?.()
-    return undefined
+    if (outcome === undefined) {
+      this.abandon('the handler did not respond')
+      this.#onOver?.()
+      return undefined
+    }
+    const { as, kept } = outcome
+    this.#holdEndsAt = Infinity
+    this.#as = as
+    // A copy without references to larger buffers, because it may stay in memory for replays.
+    this.kept = kept && ownKept(kept)
+    return this.sendEnd()
   }
 
   /** Resolves when the end of the attempt was reported. Call it before the handler runs. */
@@ -191,23 +200,12 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
    */
   endTransaction(end: AttemptEnd | JobEnd): Promise<TransactionEnd> {
     if (this.#transactionEnd !== undefined) return this.#transactionEnd.then(() => 'unknown')
-    const { kept } = outcomeOf(end, this) ?? {}
     this.#rt.deadlines.end(this)
     this.begun.transaction?.seal()
-    // Nothing is uncertain: without a commit, the writes of the handler are gone.
-    const ended = this.#end(kept === undefined ? { as: 'released' } : { as: 'completed', kept })
-    this.#transactionEnd = Promise.resolve(ended).then(() => {
-      return kept === undefined ? 'rolled-back' : this.#transactionReply
-    })
+    this.#transactionEnd = Promise.resolve(this.onEnd(end)).then(() =>
+      this.#as === 'released' ? 'rolled-back' : this.#transactionReply,
+    )
     return this.#transactionEnd
-  }
-
-  #end({ as, kept }: Outcome): Promise<undefined> | undefined {
-    this.#holdEndsAt = Infinity
-    this.#as = as
-    // A copy without references to larger buffers, because it may stay in memory for replays.
-    this.kept = kept && ownKept(kept)
-    return this.sendEnd()
   }
 
   /** If no reply comes in time, the end counts as not stored. A transaction has no such limit. */
@@ -303,7 +301,9 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
 
 /** Undefined if the outcome is unknown. */
 export function outcomeOf(end: AttemptEnd | JobEnd, decisions: Decisions): Outcome | undefined {
-  const { verdict, keepsBody } = decisions
+  const { verdict, keepsBody, holdsAll } = decisions
+  // Without a commit, the writes of the handler are gone.
+  if (holdsAll && (end.type === 'unanswered' || end.type === 'failed')) return { as: 'released' }
   if (verdict === 'uncertain') return { as: 'uncertain' }
   if (verdict === 'release') return { as: 'released' }
   if (end.type === 'unanswered') return undefined

@@ -47,7 +47,6 @@ export function createIdempotencyRuntime(
 ): IdempotencyRuntime {
   const deadlines = new Deadlines(clock)
   const waiters = new Waiters(clock)
-  const isReceiving = (): boolean => store.isReceiving !== false
   const rt: IdempotencyRuntime = {
     store,
     encodesLater,
@@ -57,7 +56,7 @@ export function createIdempotencyRuntime(
     deadlines,
     hashes: new KeyedHash(config.secret),
     seal: new Seal(config.encryptionKeys),
-    attempts: new Attempts({ clock, deadlines }, isReceiving, waiters),
+    attempts: new Attempts({ clock, deadlines, store, waiters }),
     waiters,
     closed: false,
   }

@@ -159,11 +159,12 @@ export function readBegin(raw: unknown, key: string, token: string): BeginReply 
   switch (String(parts[0])) {
     case 'BEGUN': {
       const attempt = Number(parts[3])
-      if (!Number.isSafeInteger(attempt) || attempt < 1)
-        throw storeUnavailable('redis', 'begin-record', 'the reply has no attempt')
+      const fence = String(parts[2])
+      if (!Number.isSafeInteger(attempt) || attempt < 1 || !/^\d+$/.test(fence))
+        throw storeUnavailable('redis', 'begin-record', 'the reply has no attempt or no fence')
       return {
         status: 'begun',
-        grant: { key, token, fence: String(parts[2]) },
+        grant: { key, token, fence },
         attempt,
         isRecovery: String(parts[4]) !== '0',
         steps: parts.length > 5 ? readSteps(parts.slice(5)) : NO_STEPS,
