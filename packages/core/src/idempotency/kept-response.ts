@@ -1,7 +1,6 @@
 // The stored result of a completed attempt: which responses are stored, and the result as bytes.
-// The first byte is the kind. After it comes a frame as in the cache, or a framed JSON object. If
-// the options have keys, the bytes are sealed. The store is not trusted, so decoding checks all
-// parts and never throws.
+// The first byte is the kind. After it comes a frame as in the cache. If the options have keys, the
+// bytes are sealed. The store is not trusted, so decoding checks all parts and never throws.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import {
@@ -11,7 +10,7 @@ import {
   stringBytes,
   UNKNOWN_PROVENANCE,
 } from '../entry/entry.ts'
-import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
+import { decodeFrame, encodeFrame } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
 import { headerValue, NOT_STORED, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
 import type { BodyKind, CapturedHead, HeaderList } from '../ports/exchange.ts'
@@ -87,52 +86,31 @@ export function bytesOf(kept: Kept): number {
 }
 
 // Each change of the layout needs a new kind. No kind is 0, because sealed frames begin with a zero
-// byte.
-const KIND_FRAME = 1
-const KIND_NOT_RETAINED = 2
+// byte. They differ in two bits, because no checksum covers them. 2 was that of an earlier layout.
+const KIND_WHOLE = 1
+const KIND_WITHOUT_BODY = 4
+const NO_BODY = new Uint8Array()
 
 /** Encodes a result. `name` is that of the record or step. Only the same name can decode it. */
 export function encodeKept(name: string, kept: Kept): Uint8Array {
-  const body = kept.type === 'value' ? kept.stored.body : kept.body
-  if (body === undefined) {
-    const { status: s, headers } = kept as KeptResponse
-    const note = encodeNote(name, { s, l: headerValue(headers, 'location') }, 1)
-    note[0] = KIND_NOT_RETAINED
-    return note
-  }
-  const about = { body, initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
+  const { body } = kept.type === 'value' ? kept.stored : kept
+  const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE, body: body ?? NO_BODY }
   const frame = encodeFrame(name, kept.type === 'value' ? kept.stored : { ...kept, ...about }, 1)
-  frame[0] = KIND_FRAME
+  frame[0] = body === undefined ? KIND_WITHOUT_BODY : KIND_WHOLE
   return frame
 }
 
 /** Decodes a result. Undefined if it is damaged, or from another version, name or program. */
 export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
-  const rest = frame.subarray(1)
-  if (frame[0] === KIND_NOT_RETAINED) return readNotRetained(decodeNote(name, rest) ?? {})
-  if (frame[0] !== KIND_FRAME) return undefined
-  const entry = decodeFrame(name, rest)
+  const isWhole = frame[0] === KIND_WHOLE
+  if (!isWhole && frame[0] !== KIND_WITHOUT_BODY) return undefined
+  const entry = decodeFrame(name, frame.subarray(1))
   if (entry === undefined) return undefined
   if (entry.type === 'value') return { type: 'value', stored: entry }
   const { status, fields, body, kind } = entry
-  return { type: 'response', status, headers: toHeaders(fields), body, kind }
+  const headers = toHeaders(fields)
+  return { type: 'response', status, headers, body: isWhole ? body : undefined, kind }
 }
-
-function readNotRetained(note: Readonly<Record<string, unknown>>): Kept | undefined {
-  const { s: status, l: location } = note
-  if (!isStatus(status) || !(location === undefined || isFieldValue(location))) return undefined
-  return keptWithoutBody({
-    status,
-    headers: location === undefined ? [] : [['location', location]],
-  })
-}
-
-const isStatus = (value: unknown): value is number =>
-  Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599
-
-/** RFC 9110 §5.5: no CR, LF or NUL, which could inject a header. Latin-1, as Node requires. */
-const isFieldValue = (value: unknown): value is string =>
-  typeof value === 'string' && !/[^\t\x20-\x7e\x80-\xff]/.test(value)
 
 // Encryption: AES-256-GCM (NIST SP 800-38D). The additional data has the key of the record, so a
 // response cannot be moved to another record.
