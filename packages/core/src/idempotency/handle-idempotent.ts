@@ -54,7 +54,7 @@ export function handleIdempotent(
   if (field.type === 'key') {
     const scope = rules.scope(native)
     return isThenable(scope)
-      ? Promise.resolve(scope).then((known) => readBody(visit, field.key, known))
+      ? Promise.resolve(scope).then(readBody.bind(undefined, visit, field.key))
       : readBody(visit, field.key, scope)
   }
   if (field.type === 'invalid') return refuseWith(visit, 'idempotency-key-invalid', field.problem)
@@ -94,7 +94,7 @@ function readBody(visit: Visit, name: string, scope: unknown): Maybe {
   const { fingerprint: mode, maxBodyBytes } = rules
   const content = typeof mode === 'function' ? mode(native) : exchange.readBody(maxBodyBytes)
   return isThenable(content)
-    ? Promise.resolve(content).then((read) => claimKey(visit, key, name, read))
+    ? Promise.resolve(content).then(claimKey.bind(undefined, visit, key, name))
     : claimKey(visit, key, name, content)
 }
 
@@ -121,7 +121,7 @@ function claimKey(visit: Visit, key: string, name: string, content: unknown): Ma
   const begin = () => {
     const begun = beginAttempt(rt, claim)
     return begun instanceof Promise
-      ? begun.then((result) => proceed(visit, claim, result))
+      ? begun.then(proceed.bind(undefined, visit, claim))
       : proceed(visit, claim, begun)
   }
   return context === undefined ? begin() : trace(idempotencyTracing, context, begin)

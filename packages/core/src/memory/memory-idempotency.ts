@@ -133,9 +133,14 @@ export class MemoryIdempotency
 
   finish(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply {
     const { key, token, fence } = grant
-    const record = this.records.get(key)
-    if (record === undefined) return this.#resurrect(grant, finish, fingerprints)
-    if (this.ours(grant) === undefined) {
+    const known = this.records.get(key)
+    const record = known ?? this.#create(fingerprints)
+    if (known === undefined) {
+      if (finish.as !== 'completed' || fence === ANY_FENCE) return 'stale'
+      record.fence = fence
+      record.attempt = 1
+      this.records.set(key, record)
+    } else if (this.ours(grant) === undefined) {
       const isNewest = fence === ANY_FENCE || record.fence === fence
       const isSame = isNewest && record.state === finish.as && record.ended === token
       return isSame ? 'finished' : 'stale'
@@ -143,7 +148,7 @@ export class MemoryIdempotency
     if (finish.as === 'released' && fence !== ANY_FENCE) record.lost = 0
     this.#end(key, record, finish)
     record.ended = token
-    return 'finished'
+    return known === undefined ? 'resurrected' : 'finished'
   }
 
   async keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
@@ -212,21 +217,6 @@ export class MemoryIdempotency
     this.#count(record)
     if (record.waiting) queueMicrotask(() => this.hooks?.onWake(key))
     record.waiting = false
-  }
-
-  #resurrect(
-    { key, token, fence }: Grant,
-    finish: Finish | LazyFinish,
-    fingerprints: Fingerprints,
-  ): FinishReply {
-    if (finish.as !== 'completed' || fence === ANY_FENCE) return 'stale'
-    const record = this.#create(fingerprints)
-    record.fence = fence
-    record.attempt = 1
-    record.ended = token
-    this.records.set(key, record)
-    this.#end(key, record, finish)
-    return 'resurrected'
   }
 
   protected override dropped(record: Record): void {
