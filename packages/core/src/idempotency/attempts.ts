@@ -25,7 +25,7 @@ const MOST_UNSTORED_BYTES = 64 * 1024 * 1024
 
 type Claimed = Pick<Claim, 'key' | 'fingerprints'>
 
-/** What the states of keys depend on. */
+/** The parts of the process that the states of keys depend on. */
 interface Parts {
   readonly clock: Clock
   readonly deadlines: Deadlines
