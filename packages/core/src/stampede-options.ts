@@ -49,8 +49,9 @@ export interface StampedeOptions {
    * Secrets and the store for idempotency keys. `secret` is the HMAC key for hashes of keys, scopes
    * and requests, so that a reader of the store cannot guess them. `encryptionKeys` encrypt the
    * stored responses. The first one encrypts new responses. Each secret is a string of at least 32
-   * characters, the same in all processes. Default: none. `store` keeps the records of idempotency
-   * keys, for example `postgresStore(pool)`. Default: `store` of the Stampede.
+   * characters, the same in all processes. Default: none, also with a `store`. Then a reader of the
+   * store can guess short keys. `store` keeps the records of idempotency keys, for example
+   * `postgresStore(pool)`. Default: `store` of the Stampede.
    */
   idempotency?:
     | {

@@ -1,6 +1,6 @@
 // The connection of one transaction: from the pool, or from the transaction of an ORM.
 
-import type { TransactionRunner } from '@stampede/core/store'
+import { optionError, type TransactionRunner } from '@stampede/core/store'
 import type { Pool, PoolClient } from 'pg'
 
 export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
@@ -71,6 +71,7 @@ export class PooledLine implements Line {
   }
 }
 
+const RETURN_ROWS = 'return the rows as an array: result.rows'
 const ROLLED_BACK = new Error('Stampede rolls this transaction back')
 
 /** An ORM may send only one statement a message. */
@@ -113,7 +114,12 @@ export class RunnerLine implements Line {
 
   async send(statements: readonly string[]): Promise<readonly Rows[]> {
     const all: Rows[] = []
-    for (const text of statements) all.push(await this.#runner.query(this.tx, text, []))
+    for (const text of statements) {
+      const rows: unknown = await this.#runner.query(this.tx, text, [])
+      // The runner of an app may return the result of its driver.
+      if (!Array.isArray(rows)) throw optionError('transaction.runner.query', rows, RETURN_ROWS)
+      all.push(rows)
+    }
     return all
   }
 

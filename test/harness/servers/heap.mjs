@@ -42,17 +42,18 @@ const fingerprints = () => ({ exact: hash(), canonical: hash() })
 /** @type {Record<string, (size: number) => Filled>} */
 const STRUCTURES = {
   replays(size) {
-    const parts = { clock: systemClock, deadlines: new Deadlines(systemClock) }
-    const attempts = new Attempts(parts, () => true, { wake: ignore })
+    const deadlines = new Deadlines(systemClock)
+    const waiters = { wake: ignore }
+    const attempts = new Attempts({ clock: systemClock, deadlines, store: {}, waiters })
     return {
       add: () =>
         attempts.addDone(
-          hash(),
-          { kept: ownKept(kept(size)), fingerprints: fingerprints() },
+          { key: hash(), fingerprints: fingerprints() },
+          ownKept(kept(size)),
           60_000,
           attempts.sequence,
         ),
-      bytes: () => attempts.bytes.done,
+      bytes: () => attempts.done.calculatedSize,
     }
   },
 
@@ -68,7 +69,7 @@ const STRUCTURES = {
     const records = /** @type {MemoryIdempotency} */ (idempotency)
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
-      bytes: () => attempts.bytes.unstored + records.size.bytes,
+      bytes: () => attempts.unstoredBytes + records.size.bytes,
       close: () => stampede.close(),
     }
   },
@@ -81,7 +82,7 @@ const STRUCTURES = {
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
       // The results are those of the records, so only the entries of the map are added.
-      bytes: () => records.size.bytes + attempts.counts.done * 300,
+      bytes: () => records.size.bytes + attempts.done.size * 300,
       close: () => stampede.close(),
     }
   },

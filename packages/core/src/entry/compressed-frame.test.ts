@@ -4,15 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { forgeFrame, turnBit, withChecksum } from '../testing/frames.ts'
 import { runs } from '../testing/hostile.ts'
 import { type StoredEntry, type StoredResponse, UNKNOWN_PROVENANCE } from './entry.ts'
-import {
-  type Codec,
-  codecOf,
-  compressibleBody,
-  decodeFrame,
-  decodeNote,
-  encodeFrame,
-  encodeNote,
-} from './frame.ts'
+import { type Codec, codecOf, compressibleBody, decodeFrame, encodeFrame } from './frame.ts'
 
 const PAGE = Buffer.from('<p>stampede</p>'.repeat(200))
 const RESPONSE: StoredResponse = {
@@ -157,11 +149,6 @@ describe('a planted frame with a codec', () => {
     expect(decodeFrame('k', forge(2, zlib.brotliCompressSync(''), { z: 0 }))).toBeUndefined()
   })
 
-  it('is refused if it is a note', () => {
-    const note = forge(2, br, { z }, 4)
-    expect([decodeNote('k', note), decodeFrame('k', note)]).toEqual([undefined, undefined])
-  })
-
   it('takes no more memory than the largest entry', () => {
     expect(BOMB.length).toBeLessThan(1_000)
     for (const length of [2 ** 30, 4 * 1024 * 1024 + 1, 4 * 1024 * 1024, 1]) {
@@ -199,9 +186,9 @@ describe('the body for a store to compress', () => {
     },
   )
 
-  it('does not exist for a note, a compressed frame, or other bytes', () => {
+  it('does not exist for a compressed frame, or for other bytes', () => {
     const frame = encodeFrame('k', RESPONSE)
-    const others = [encodeNote('k', { a: 1 }), compressed(RESPONSE), Buffer.from('frame')]
+    const others = [compressed(RESPONSE), Buffer.from('frame')]
     for (const bytes of [...others, frame.subarray(1), frame.subarray(0, -1), Buffer.alloc(100)]) {
       expect(compressibleBody(bytes, 0)).toBeUndefined()
     }

@@ -278,7 +278,7 @@ function copyOf(
 const NONE: readonly never[] = []
 
 /** A deep copy of JSON data, whose strings do not reference longer ones. */
-export function deepCopy<T>(part: T): T {
+function deepCopy<T>(part: T): T {
   return JSON.parse(JSON.stringify(part)) as T
 }
 

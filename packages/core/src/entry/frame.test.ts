@@ -8,7 +8,7 @@ import {
   type StoredResponse,
   UNKNOWN_PROVENANCE,
 } from './entry.ts'
-import { decodeFrame, decodeNote, encodeFrame, encodeNote } from './frame.ts'
+import { decodeFrame, encodeFrame } from './frame.ts'
 
 const response: StoredResponse = {
   type: 'response',
@@ -246,15 +246,5 @@ describe('a frame', () => {
     const plain = new Uint8Array(frame.length + 3)
     plain.set(frame, 3)
     expect(comparable(decodeFrame('k', plain.subarray(3)))).toEqual(comparable(response))
-  })
-})
-
-describe('a note in the frame format', () => {
-  it('is parsed only under its own key, and never as an entry', () => {
-    const note = encodeNote('k', HEAD)
-    expect(decodeNote('k', note)).toEqual(HEAD)
-    expect(decodeNote('other', note)).toBeUndefined()
-    expect(decodeFrame('k', note)).toBeUndefined()
-    expect(decodeNote('k', encodeFrame('k', response))).toBeUndefined()
   })
 })

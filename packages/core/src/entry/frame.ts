@@ -42,8 +42,6 @@ const PREFIX_BYTES = 24
 const KIND_RESPONSE = 1
 const KIND_JSON = 2
 const KIND_BYTES = 3
-/** The kind of a small JSON value that is not an entry. */
-const KIND_NOTE = 4
 
 /** A codec for bodies at rest: brotli, gzip or Zstandard. */
 export type Codec = 'gzip' | 'br' | 'zstd'
@@ -131,19 +129,6 @@ export function encodeFrame(key: string, entry: StoredEntry | PairedResponse, be
   return pack(digestOf(key), KIND_RESPONSE, JSON.stringify(head), entry.body, before)
 }
 
-/** Encodes a small JSON value that is not an entry. `before` as in `encodeFrame`. */
-export function encodeNote(key: string, note: object, before = 0): Buffer {
-  return pack(digestOf(key), KIND_NOTE, JSON.stringify(note), NO_BODY, before)
-}
-
-export function decodeNote(
-  key: string,
-  bytes: Uint8Array,
-): Readonly<Record<string, unknown>> | undefined {
-  const note = unpack(key, bytes)
-  return note?.kind === KIND_NOTE ? note.head : undefined
-}
-
 /**
  * Decodes a frame. Undefined if it is not valid, or has another key. An operator who knows only the
  * hash of a key passes undefined as the key. Set `toKeep` to false if the entry does not go
@@ -185,7 +170,7 @@ export function compressibleBody(
   const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
   const kind = frame[KIND_AT] as number
   if (bodyBytes < minBytes || bodyBytes > MAX_CODED_BYTES) return undefined
-  if (headEnd + bodyBytes !== frame.length || kind === KIND_NOTE) return undefined
+  if (headEnd + bodyBytes !== frame.length) return undefined
   const head = frame.toString('utf8', PREFIX_BYTES, headEnd)
   const { h = [] } = parseHead(head) ?? {}
   const isCoded = ([name, value]: HeaderList[number]) =>
@@ -228,8 +213,6 @@ function pack(
   return bytes
 }
 
-const NO_BODY = new Uint8Array()
-
 interface Unpacked {
   readonly kind: number
   readonly head: Untrusted
@@ -250,7 +233,7 @@ function unpack(key: string | undefined, bytes: Uint8Array): Unpacked | undefine
   const kind = frame[KIND_AT] as number
   const stored = frame.subarray(headEnd)
   if (head === undefined || codec === 0) return head && { kind, head, body: stored }
-  const body = kind === KIND_NOTE ? undefined : decompress(CODECS[codec], stored, head.z)
+  const body = decompress(CODECS[codec], stored, head.z)
   return body && { kind, head, body }
 }
 

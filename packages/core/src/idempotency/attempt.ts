@@ -2,7 +2,7 @@
 // attempt ends.
 
 import { decodeValue, encodeValue } from '../data/value.ts'
-import { optionError, StampedeError, show, stepNotStored, valueError } from '../errors.ts'
+import { optionError, show, stepNotStored, valueError } from '../errors.ts'
 import { publicFence } from '../ports/grant.ts'
 import type { AttemptTransaction, OpenTransaction } from '../ports/idempotency-store.ts'
 import type { Decisions, Running } from './running.ts'
@@ -156,11 +156,44 @@ export class HandlerAttempt implements Attempt<never> {
     this.#steps ??= new Map()
     const known = this.#steps.get(readName('step', name))
     if (known !== undefined) return known as Promise<T>
-    const result = runStep(this.#rt, this.#key, this.#running, name, work)
+    const result = this.#runStep(name, work)
     this.#steps.set(name, result)
     // A step that failed may be tried again in the same attempt.
     result.catch(() => this.#steps?.delete(name))
     return result
+  }
+
+  /** Runs a step or returns its stored result. */
+  async #runStep<T>(name: string, work: () => T | Promise<T>): Promise<T> {
+    const running = this.#running
+    const { seal } = this.#rt
+    const where = `attempt.step(${show(name)})`
+    if (running?.holdsAll === true) {
+      const fix =
+        'its result would be rolled back with the transaction; use a route or job without one'
+      throw optionError(where, 'a call in a transaction', fix)
+    }
+    const record = `${this.#key} ${name}`
+    const stored = running?.begun.steps.get(name)
+    if (stored !== undefined) {
+      const kept = seal.decode(record, stored)
+      if (kept?.type === 'value') return decodeValue<T>(kept.stored)
+      // The step completed, but its result cannot be decoded. The attempt fails, because running
+      // the step again would do its work twice.
+      const fix = 'use the version and the encryption keys that stored it'
+      throw valueError(where, `the stored result cannot be read; ${fix}`)
+    }
+    if (running?.isLost === true) throw running.signal.reason
+    // Most steps return undefined, which JSON cannot encode.
+    const value = encodeValue(where, (await work()) ?? null)
+    if (value.body.byteLength > MAX_STEP_BYTES) {
+      const fix = 'return a reference instead'
+      throw valueError(where, `the result has more than ${MAX_STEP_BYTES} bytes; ${fix}`)
+    }
+    const frame = running && seal.encode(record, { type: 'value', stored: value })
+    if (frame !== undefined && (await running?.keepStep(name, frame)) === 'stale')
+      throw stepNotStored(name)
+    return decodeValue<T>(value)
   }
 }
 
@@ -171,61 +204,3 @@ function readName(where: 'step' | 'childKey', name: string): string {
 }
 
 const MAX_STEP_BYTES = 64 * 1024
-
-/** Runs a step or returns its stored result. Rejects with `ERR_STAMPEDE_VALUE` or `_LEASE_LOST`. */
-async function runStep<T>(
-  rt: IdempotencyRuntime,
-  key: string,
-  running: Running | undefined,
-  name: string,
-  work: () => T | Promise<T>,
-): Promise<T> {
-  const where = `attempt.step(${show(name)})`
-  if (running?.holdsAll === true) {
-    const fix =
-      'its result would be rolled back with the transaction; use a route or job without one'
-    throw optionError(where, 'a call in a transaction', fix)
-  }
-  const record = `${key} ${name}`
-  const stored = running?.begun.steps.get(name)
-  if (stored !== undefined) {
-    const kept = rt.seal.decode(record, stored)
-    if (kept?.type === 'value') return decodeValue<T>(kept.stored)
-    // The step completed, but its result cannot be decoded. The attempt fails, because running the
-    // step again would do its work twice.
-    const fix = 'use the version and the encryption keys that stored it'
-    throw valueError(where, `the stored result cannot be read; ${fix}`)
-  }
-  if (running?.isLost === true) throw running.signal.reason
-  // Most steps return undefined, which JSON cannot encode.
-  const value = encodeValue(where, (await work()) ?? null)
-  if (value.body.byteLength > MAX_STEP_BYTES) {
-    const fix = 'return a reference instead'
-    throw valueError(where, `the result has more than ${MAX_STEP_BYTES} bytes; ${fix}`)
-  }
-  if (running !== undefined) {
-    const frame = rt.seal.encode(record, { type: 'value', stored: value })
-    await keep(rt, running, name, frame)
-  }
-  return decodeValue<T>(value)
-}
-
-/**
- * Stores the result of a step. If the store is unavailable, the attempt continues and an event
- * reports it. If another attempt has taken over, the step rejects.
- */
-async function keep(
-  rt: IdempotencyRuntime,
-  running: Running,
-  name: string,
-  frame: Uint8Array,
-): Promise<void> {
-  try {
-    const reply = await rt.store.keepStep(running.begun.grant, name, frame)
-    if (reply === 'stale') throw stepNotStored(name)
-  } catch (error) {
-    if (error instanceof StampedeError && error.code === 'ERR_STAMPEDE_LEASE_LOST') throw error
-    const { key, name: keyName } = running.claim
-    rt.events.emit({ type: 'store.failed', key, operation: 'keep-step', error }, keyName)
-  }
-}

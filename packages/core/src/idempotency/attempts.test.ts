@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { Deadlines } from '../lease/deadlines.ts'
 import { ManualClock, settled } from '../testing/index.ts'
 import { Attempts } from './attempts.ts'
-import type { Kept } from './kept-response.ts'
+import { type Kept, keptWithoutBody } from './kept-response.ts'
 import type { Beginning, Known, LocalAttempt } from './types.ts'
 
 const MIB = 1024 * 1024
@@ -16,11 +16,10 @@ function setUp() {
   const clock = new ManualClock()
   const deadlines = new Deadlines(clock)
   const ended: string[] = []
-  const attempts = new Attempts({ clock, deadlines }, () => true, {
-    wake: (key) => void ended.push(key),
-  })
+  const waiters = { wake: (key: string) => void ended.push(key) }
+  const attempts = new Attempts({ clock, deadlines, store: {}, waiters })
   const add = (key: string, body: Uint8Array = Buffer.from('x'), forMs = 3_600_000) =>
-    attempts.addDone(key, { kept: keptOf(body), fingerprints }, forMs, attempts.sequence)
+    attempts.addDone({ key, fingerprints }, keptOf(body), forMs, attempts.sequence)
   const log: string[] = []
   const replies: Array<(stored: boolean) => void> = []
   const tried: Array<Kept | undefined> = []
@@ -30,6 +29,7 @@ function setUp() {
       claim: { key, fingerprints, native: 'the request' },
       kept: keptOf(new Uint8Array(bytes)) as Kept | undefined,
       isStored: false,
+      bytes: 0,
       sendEnd: () => {
         log.push(`retry ${name}`)
         tried.push(attempt.kept)
@@ -44,13 +44,14 @@ function setUp() {
     }
     attempts.addUnstored(attempt as unknown as LocalAttempt, 3_600_000)
   }
-  const running = (key: string) => ({ type: 'running', claim: { key } }) as unknown as LocalAttempt
+  const running = (key: string) =>
+    ({ type: 'running', claim: { key }, bytes: 0 }) as unknown as LocalAttempt
   return { clock, deadlines, attempts, add, fail, running, log, replies, tried, ended }
 }
 
-const typeOf = (known: Known | undefined) =>
-  known?.type === 'unstored' ? known.kept?.type : undefined
-const NONE = { beginning: 0, running: 0, done: 0, unstored: 0 }
+const hasBody = (known: Known | undefined) =>
+  known?.type === 'unstored' && known.kept?.type === 'response' && known.kept.body !== undefined
+const NONE = { beginning: 0, running: 0, unstored: 0 }
 
 describe('the state of a key', () => {
   it('is that of the newest attempt: a done result does not replace it', () => {
@@ -70,7 +71,7 @@ describe('the state of a key', () => {
     add('k')
     expect([attempts.get('k')?.type, log]).toEqual(['done', ['stop k']])
     attempts.stop()
-    expect([attempts.counts, attempts.bytes]).toEqual([NONE, { done: 0, unstored: 0 }])
+    expect([attempts.counts, attempts.unstoredBytes, attempts.done.size]).toEqual([NONE, 0, 0])
   })
 
   it('is that of the newest pending begin command', () => {
@@ -86,59 +87,43 @@ describe('the state of a key', () => {
 })
 
 describe('done results in memory', () => {
-  it('are removed when their time is over, without a lookup, by one timer', async () => {
+  it('are used until their time is over, for at most a minute', async () => {
     const { clock, attempts, add } = setUp()
-    for (let i = 0; i < 100; i++) add(`a${i}`)
-    add('short', undefined, 5_000)
-    await clock.advance(30_000)
-    expect(attempts.get('short')).toBeUndefined()
-    add('later')
-    expect(clock.timers).toBe(1)
-    await clock.advance(30_000)
-    expect(attempts.counts.done).toBe(1)
-    await clock.advance(30_000)
-    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
-    expect(clock.timers).toBe(0)
-  })
-
-  it('are used until just before their time is over', async () => {
-    const { clock, attempts, add } = setUp()
-    add('first')
-    await clock.advance(500)
     add('a')
-    await clock.advance(59_999)
+    add('short', undefined, 5_000)
+    await clock.advance(4_999)
+    expect([attempts.get('a')?.type, attempts.get('short')?.type]).toEqual(['done', 'done'])
+    await clock.advance(1)
+    expect([attempts.get('a')?.type, attempts.get('short')]).toEqual(['done', undefined])
+    await clock.advance(54_999)
     expect(attempts.get('a')).toBeDefined()
     await clock.advance(1)
-    // Not swept yet, because the timer of the first entry runs at most once a second.
-    expect(attempts.counts.done).toBe(1)
     expect(attempts.get('a')).toBeUndefined()
   })
 
   it('drop the oldest one when they are full, and refuse one that is too large', () => {
     const { attempts, add } = setUp()
     add('huge', Buffer.allocUnsafeSlow(MIB))
-    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
+    expect(attempts.get('huge')).toBeUndefined()
     const body = Buffer.allocUnsafeSlow(512 * 1024)
     for (let i = 0; i < 40; i++) add(`a${i}`, body)
-    expect(attempts.bytes.done).toBeLessThanOrEqual(16 * MIB)
-    expect(attempts.counts.done).toBe(31)
+    expect(attempts.done.calculatedSize).toBeLessThanOrEqual(16 * MIB)
+    expect(attempts.done.size).toBe(31)
     expect(attempts.get('a8')).toBeUndefined()
     expect(attempts.get('a9')).toBeDefined()
   })
 
-  it('are counted once if added twice, and no longer after a settlement or clear', () => {
-    const { deadlines, attempts, add } = setUp()
-    add('a')
-    const bytes = attempts.bytes.done
-    add('a')
-    expect([attempts.counts.done, attempts.bytes.done]).toEqual([1, bytes])
-    attempts.settle('a')
-    attempts.settle('a')
-    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
-    add('b')
+  it('are dropped when their key is settled, after a gap, or when an attempt begins', () => {
+    const { attempts, add, running } = setUp()
+    for (const key of ['settled', 'lost', 'begun']) add(key)
+    attempts.settle('settled')
+    expect(attempts.get('settled')).toBeUndefined()
+    const next = running('begun')
+    attempts.set('begun', next)
+    attempts.remove('begun', next)
+    expect(attempts.get('begun')).toBeUndefined()
     attempts.forgetDone()
-    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
-    expect(deadlines.size).toBe(0)
+    expect(attempts.get('lost')).toBeUndefined()
   })
 })
 
@@ -168,12 +153,12 @@ describe('unstored results', () => {
     for (const name of ['a', 'b', 'c']) fail(name, { bytes: 30 * MIB })
     expect(log).toEqual([])
     expect(attempts.counts.unstored).toBe(3)
-    expect(attempts.bytes.unstored).toBeLessThan(64 * MIB)
-    const types = () => ['a', 'b', 'c'].map((key) => typeOf(attempts.get(key)))
-    expect(types()).toEqual(['not-retained', 'response', 'response'])
+    expect(attempts.unstoredBytes).toBeLessThan(64 * MIB)
+    const keysWithBody = ['a', 'b', 'c'].filter((key) => hasBody(attempts.get(key)))
+    expect(keysWithBody).toEqual(['b', 'c'])
     attempts.retryNow()
     await settled()
-    expect(tried).toEqual([{ type: 'not-retained', status: 200, location: undefined }])
+    expect(tried).toEqual([keptWithoutBody()])
     replies.shift()?.(true)
     await settled()
     attempts.stop()
@@ -191,7 +176,7 @@ describe('unstored results', () => {
     const { attempts, log, fail } = setUp()
     fail('a', { bytes: 65 * MIB })
     expect(log).toEqual([])
-    expect(typeOf(attempts.get('a'))).toBe('not-retained')
+    expect(hasBody(attempts.get('a'))).toBe(false)
     attempts.stop()
   })
 
@@ -200,21 +185,21 @@ describe('unstored results', () => {
     for (let i = 0; i < 90_000; i++) fail(String(i))
     expect(log[0]).toBe('stop 0')
     expect(log).toHaveLength(90_000 - attempts.counts.unstored)
-    expect(attempts.bytes.unstored).toBeGreaterThan(63 * MIB)
+    expect(attempts.unstoredBytes).toBeGreaterThan(63 * MIB)
     attempts.stop()
-    expect(attempts.bytes.unstored).toBe(0)
+    expect(attempts.unstoredBytes).toBe(0)
   })
 
   it('no longer count once they are stored or replaced', async () => {
     const { attempts, replies, fail } = setUp()
     fail('a', { bytes: MIB })
     fail('a', { bytes: 10 })
-    expect(attempts.bytes.unstored).toBeLessThan(MIB)
+    expect(attempts.unstoredBytes).toBeLessThan(MIB)
     attempts.retryNow()
     await settled()
     replies.shift()?.(true)
     await settled()
-    expect([attempts.counts.unstored, attempts.bytes.unstored]).toEqual([0, 0])
+    expect([attempts.counts.unstored, attempts.unstoredBytes]).toEqual([0, 0])
   })
 
   it('are tried again at short intervals once the store is back', async () => {

@@ -1,12 +1,11 @@
 // Begins an attempt, or gets the result of an earlier one. The process checks its memory, sends one
 // command to the store, and waits if the options say so.
 
-import { mayHaveRun } from '../errors.ts'
+import { closedError, mayHaveRun } from '../errors.ts'
 import { isSameRequest } from '../http/fingerprint.ts'
 import { newToken } from '../lease/lease-keeper.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import type { BeginReply, BeginRequest } from '../ports/idempotency-store.ts'
-import type { Waiting } from './attempts.ts'
 import type { Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
@@ -29,6 +28,8 @@ export type Settled =
   | { readonly type: 'uncertain' }
   /** A completed attempt whose result is from a newer version, or sealed with an unknown key. */
   | { readonly type: 'unreadable' }
+  /** The store does not tell the state, or the process is closed. */
+  | { readonly type: 'unavailable'; readonly error: unknown }
 
 export type Begun = Running | Settled
 
@@ -38,44 +39,35 @@ const BUSY: Settled = { type: 'busy' }
 const OVER: Settled = { type: 'busy', forMs: 0 }
 
 /**
- * Throws or rejects if the store is unavailable. Returns a promise unless the memory of this
- * process or a memory store has the result.
+ * Never rejects. Returns a promise unless the memory of this process or a memory store has the
+ * result.
  */
 export function beginAttempt(rt: IdempotencyRuntime, claim: Claim): Begun | Promise<Begun> {
   const { waitMs } = claim.policy
   const known = rt.attempts.get(claim.key)
   const first = known && fromMemory(known, claim)
   if (first !== undefined && first.type !== 'busy') return first
-  const waiting = waitMs > 0 ? rt.waiters.join(claim.key, MAX_WAITERS) : undefined
-  if (waiting === undefined) return first ?? begin(rt, claim, false)
-  return beginOrWait(rt, claim, waiting).finally(() => waiting.leave())
+  if (waitMs === 0 || !rt.waiters.join(claim.key, MAX_WAITERS))
+    return first ?? begin(rt, claim, false)
+  return beginOrWait(rt, claim).finally(() => rt.waiters.leave(claim.key))
 }
 
-async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waiting): Promise<Begun> {
+async function beginOrWait(rt: IdempotencyRuntime, claim: Claim): Promise<Begun> {
   const deadline = rt.clock.now() + claim.policy.waitMs
   for (let tries = 0; ; tries++) {
-    const present = rt.attempts.get(claim.key)
-    const known = present && fromMemory(present, claim)
-    // After close(), this process begins no attempt.
-    if (known === undefined && tries > 0 && rt.closed) return BUSY
-    let begun: Begun
-    try {
-      begun = known ?? (await begin(rt, claim, true))
-    } catch (error) {
-      if (tries === 0) throw error
-      // The last reply was `busy`, so another attempt may still run. If this call rejected,
-      // `onStoreError: 'proceed'` would run the handler a second time.
-      const { key, name } = claim
-      rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
-      return BUSY
-    }
+    const turn = rt.waiters.turn(claim.key)
+    const known = rt.attempts.get(claim.key)
+    const begun = (known && fromMemory(known, claim)) ?? (await begin(rt, claim, true))
     if (begun.type === 'done' && tries > 0) return { ...begun, from: 'wait' }
+    // The last reply was `busy`, so another attempt may still run. With `unavailable`,
+    // `onStoreError: 'proceed'` would run the handler a second time.
+    if (begun.type === 'unavailable' && tries > 0) return BUSY
     if (begun.type !== 'busy') return begun
     const { forMs = Infinity } = begun
     const leftMs = deadline - rt.clock.now()
     if (leftMs <= 0 || rt.closed) return begun
     // The lease may expire without a message. 5 ms are added, because `forMs` is rounded.
-    await waiting.sleep(Math.min(leftMs, forMs + 5))
+    await rt.waiters.sleep(claim.key, turn, Math.min(leftMs, forMs + 5))
   }
 }
 
@@ -98,6 +90,7 @@ function fromMemory(known: Known, { fingerprints }: Claim): Settled | undefined 
  * that came after it sends its own command.
  */
 function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Promise<Begun> {
+  if (rt.closed) return unavailable(closedError())
   const { attempts } = rt
   const { key, fingerprints } = claim
   const since = attempts.sequence
@@ -118,11 +111,17 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
   if (pending?.type === 'beginning' && pending.since === since && pending.turn === turn) {
     const { exact, canonical } = pending.fingerprints
     if (exact === fingerprints.exact && canonical === fingerprints.canonical)
-      return pending.reply.then((reply) =>
-        reply.status === 'begun' ? BUSY : fromReply(rt, claim, reply, sentAt, since),
+      return pending.reply.then(
+        (reply) => (reply.status === 'begun' ? BUSY : fromReply(rt, claim, reply, sentAt, since)),
+        unavailable,
       )
   }
-  const reply = rt.store.begin(key, request)
+  let reply: ReturnType<typeof rt.store.begin>
+  try {
+    reply = rt.store.begin(key, request)
+  } catch (error) {
+    return failed(rt, claim, request, error)
+  }
   if ('status' in reply) return fromReply(rt, claim, reply, sentAt, since)
   const beginning: Beginning = { type: 'beginning', reply, fingerprints, since, turn }
   attempts.counts.beginning += 1
@@ -137,20 +136,30 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
     (error: unknown) => {
       attempts.counts.beginning -= 1
       attempts.remove(key, beginning)
-      if (mayHaveRun(error)) releaseUnheard(rt, claim, request)
-      throw error
+      return failed(rt, claim, request, error)
     },
   )
 }
 
+function unavailable(error: unknown): Settled {
+  return { type: 'unavailable', error }
+}
+
 /**
- * Ends an attempt that may have begun although no reply came. No handler runs for it, and repeats
- * of the request would get 409 until its lease ends.
+ * Reports that `begin` failed. If the attempt may have begun all the same, it is ended: no handler
+ * runs for it, and repeats of the request would get 409 until its lease ends.
  */
-function releaseUnheard(rt: IdempotencyRuntime, { key, fingerprints }: Claim, sent: BeginRequest) {
-  const grant = { key, token: sent.token, fence: ANY_FENCE }
-  const finish = { as: 'released', keepMs: sent.retentionMs } as const
-  void rt.keeper.release(() => rt.store.finish(grant, finish, fingerprints))
+function failed(
+  rt: IdempotencyRuntime,
+  { key, name, fingerprints }: Claim,
+  { token, retentionMs }: BeginRequest,
+  error: unknown,
+): Settled {
+  rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
+  const grant = { key, token, fence: ANY_FENCE }
+  const finish = { as: 'released', keepMs: retentionMs } as const
+  if (mayHaveRun(error)) void rt.keeper.release(() => rt.store.finish(grant, finish, fingerprints))
+  return unavailable(error)
 }
 
 function fromReply(
@@ -165,13 +174,13 @@ function fromReply(
     const running = new Running(rt, claim, reply, sentAt)
     if (!running.isLost) return running
     // The lease ended before the reply came, so another attempt may run.
-    const ended = running.end({ as: 'released' })
+    running.verdict = 'release'
+    const ended = running.onEnd({ type: 'unanswered' })
     return ended === undefined ? OVER : ended.then(() => OVER)
   }
   if (reply.status !== 'completed') return { type: reply.status }
-  const { key, fingerprints } = claim
-  const kept = rt.seal.decode(key, reply.frame)
+  const kept = rt.seal.decode(claim.key, reply.frame)
   if (kept === undefined) return { type: 'unreadable' }
-  rt.attempts.addDone(key, { kept, fingerprints }, reply.forMs, since)
+  rt.attempts.addDone(claim, kept, reply.forMs, since)
   return { type: 'done', kept, from: 'store' }
 }

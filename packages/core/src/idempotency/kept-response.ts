@@ -1,42 +1,33 @@
 // The stored result of a completed attempt: which responses are stored, and the result as bytes.
-// The first byte is the kind. After it comes a frame as in the cache, or a framed JSON object. If
-// the options have keys, the bytes are sealed. The store is not trusted, so decoding checks all
-// parts and never throws.
+// The first byte is the kind. After it comes a frame as in the cache. If the options have keys, the
+// bytes are sealed. The store is not trusted, so decoding checks all parts and never throws.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import {
-  deepCopy,
   ownBytes,
   PAIR_BYTES,
   type StoredValue,
   stringBytes,
   UNKNOWN_PROVENANCE,
 } from '../entry/entry.ts'
-import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
+import { decodeFrame, encodeFrame } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
 import { headerValue, NOT_STORED, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
-import type { BodyKind, HeaderList } from '../ports/exchange.ts'
-import type { Fingerprints } from '../ports/idempotency-store.ts'
+import type { BodyKind, CapturedHead, HeaderList } from '../ports/exchange.ts'
 
 export type Kept =
-  | {
-      readonly type: 'response'
-      readonly status: number
-      readonly headers: HeaderList
-      readonly body: Uint8Array
-      readonly kind?: BodyKind | undefined
-    }
-  /** The handler responded, but the response could not be stored. */
-  | {
-      readonly type: 'not-retained'
-      readonly status: number
-      readonly location: string | undefined
-    }
+  | KeptResponse
   /** The value that a job returned. */
   | { readonly type: 'value'; readonly stored: StoredValue }
 
-/** The result of a handler that completed, without its response. */
-export type NotRetained = Extract<Kept, { type: 'not-retained' }>
+export interface KeptResponse {
+  readonly type: 'response'
+  readonly status: number
+  readonly headers: HeaderList
+  /** Undefined: the handler completed, but its response was not stored, except `location`. */
+  readonly body: Uint8Array | undefined
+  readonly kind?: BodyKind | undefined
+}
 
 /**
  * Statuses with which the handler did no work: authentication, rate limits, incomplete requests.
@@ -63,10 +54,14 @@ export function replayableHeaders(headers: HeaderList): HeaderList {
   return reusableHeaders(headers, NOT_STORED, NOT_REPLAYED)
 }
 
-export function withoutBody(kept: Kept): NotRetained {
-  if (kept.type === 'not-retained') return kept
-  const { status, headers } = kept.type === 'value' ? { status: 200, headers: [] } : kept
-  return { type: 'not-retained', status, location: headerValue(headers, 'location') }
+/** The result of a handler that completed with this head, or of a job, without its response. */
+export function keptWithoutBody({
+  status = 200,
+  headers = [],
+}: Partial<CapturedHead> = {}): KeptResponse {
+  const location = headerValue(headers, 'location')
+  const kept: HeaderList = location === undefined ? [] : [['location', location]]
+  return { type: 'response', status, headers: kept, body: undefined }
 }
 
 /**
@@ -74,24 +69,16 @@ export function withoutBody(kept: Kept): NotRetained {
  * small buffers are views of a shared buffer of 8 KiB.
  */
 export function ownKept(kept: Kept): Kept {
-  if (kept.type === 'not-retained') return deepCopy(kept)
-  if (kept.type === 'response') {
-    return { ...kept, headers: ownHeaders(kept.headers), body: ownBytes(kept.body) }
-  }
-  return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
-}
-
-/** A result with the fingerprints of its request. */
-export interface Replay {
-  readonly kept: Kept
-  readonly fingerprints: Fingerprints
+  if (kept.type === 'value')
+    return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
+  const { headers, body } = kept
+  return { ...kept, headers: ownHeaders(headers), body: body && ownBytes(body) }
 }
 
 /** Memory of the strings and bytes of a result. */
 export function bytesOf(kept: Kept): number {
-  if (kept.type === 'not-retained') return stringBytes(kept.location ?? '')
   if (kept.type === 'value') return kept.stored.body.buffer.byteLength
-  let bytes = kept.body.buffer.byteLength
+  let bytes = kept.body?.buffer.byteLength ?? 0
   for (const [name, value] of kept.headers) {
     bytes += PAIR_BYTES + stringBytes(name) + stringBytes(value)
   }
@@ -99,49 +86,31 @@ export function bytesOf(kept: Kept): number {
 }
 
 // Each change of the layout needs a new kind. No kind is 0, because sealed frames begin with a zero
-// byte.
-const KIND_FRAME = 1
-const KIND_NOT_RETAINED = 2
+// byte. They differ in two bits, because no checksum covers them. 2 was that of an earlier layout.
+const KIND_WHOLE = 1
+const KIND_WITHOUT_BODY = 4
+const NO_BODY = new Uint8Array()
 
 /** Encodes a result. `name` is that of the record or step. Only the same name can decode it. */
 export function encodeKept(name: string, kept: Kept): Uint8Array {
-  if (kept.type === 'not-retained') {
-    const { status: s, location: l } = kept
-    const note = encodeNote(name, { s, l }, 1)
-    note[0] = KIND_NOT_RETAINED
-    return note
-  }
-  const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
-  const entry = kept.type === 'value' ? kept.stored : { ...kept, ...about }
-  const frame = encodeFrame(name, entry, 1)
-  frame[0] = KIND_FRAME
+  const { body } = kept.type === 'value' ? kept.stored : kept
+  const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE, body: body ?? NO_BODY }
+  const frame = encodeFrame(name, kept.type === 'value' ? kept.stored : { ...kept, ...about }, 1)
+  frame[0] = body === undefined ? KIND_WITHOUT_BODY : KIND_WHOLE
   return frame
 }
 
 /** Decodes a result. Undefined if it is damaged, or from another version, name or program. */
 export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
-  const rest = frame.subarray(1)
-  if (frame[0] === KIND_NOT_RETAINED) return readNotRetained(decodeNote(name, rest))
-  if (frame[0] !== KIND_FRAME) return undefined
-  const entry = decodeFrame(name, rest)
+  const isWhole = frame[0] === KIND_WHOLE
+  if (!isWhole && frame[0] !== KIND_WITHOUT_BODY) return undefined
+  const entry = decodeFrame(name, frame.subarray(1))
   if (entry === undefined) return undefined
   if (entry.type === 'value') return { type: 'value', stored: entry }
   const { status, fields, body, kind } = entry
-  return { type: 'response', status, headers: toHeaders(fields), body, kind }
+  const headers = toHeaders(fields)
+  return { type: 'response', status, headers, body: isWhole ? body : undefined, kind }
 }
-
-function readNotRetained(note: ReturnType<typeof decodeNote>): Kept | undefined {
-  const { s: status, l: location } = note ?? {}
-  if (!isStatus(status) || !(location === undefined || isFieldValue(location))) return undefined
-  return { type: 'not-retained', status, location }
-}
-
-const isStatus = (value: unknown): value is number =>
-  Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599
-
-/** RFC 9110 §5.5: no CR, LF or NUL, which could inject a header. Latin-1, as Node requires. */
-const isFieldValue = (value: unknown): value is string =>
-  typeof value === 'string' && !/[^\t\x20-\x7e\x80-\xff]/.test(value)
 
 // Encryption: AES-256-GCM (NIST SP 800-38D). The additional data has the key of the record, so a
 // response cannot be moved to another record.

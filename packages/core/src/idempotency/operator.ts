@@ -107,10 +107,8 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
       const names = headers.map(([name]) => name).join(', ')
       throw optionError('idempotency.resolve.headers', names, FIX_HEADERS)
     }
-    const end: Settlement =
-      frame === undefined
-        ? { as: 'released', keepMs: RESOLVED_MS }
-        : { as: 'completed', frame, keepMs: RESOLVED_MS }
+    const as = frame === undefined ? 'released' : 'completed'
+    const end = { as, frame, keepMs: RESOLVED_MS } as Settlement
     const reply = await rt.store.settle(record, end, { force })
     // The store also sends a message to all processes. It may arrive after this reply, so this
     // process acts on it now.
@@ -192,9 +190,6 @@ function toBytes(where: string, body: unknown): [bytes: Uint8Array, type?: strin
 function shown(kept: Kept | undefined): Pick<IdempotencyRecord, 'response' | 'value'> {
   if (kept === undefined) return {}
   if (kept.type === 'value') return { value: decodeValue(kept.stored) }
-  const { status } = kept
-  if (kept.type === 'response')
-    return { response: { status, headers: kept.headers, body: kept.body } }
-  const headers: HeaderList = kept.location === undefined ? [] : [['location', kept.location]]
-  return { response: { status, headers, body: undefined } }
+  const { status, headers, body } = kept
+  return { response: { status, headers, body } }
 }

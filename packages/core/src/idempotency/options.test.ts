@@ -21,7 +21,6 @@ function refusal(make: () => unknown): string {
 
 const policy = {
   leaseMs: 30_000,
-  maxHoldMs: 600_000,
   retentionMs: 86_400_000,
   onLeaseExpired: 'takeover',
   waitMs: 0,
@@ -85,11 +84,6 @@ describe('an option of idempotency()', () => {
 
   it('may make the key optional', () => {
     expect(read({ required: false }).required({})).toBe(false)
-  })
-
-  it('decides with leaseMs how long an attempt may take: 20 leases, at least 10 minutes', () => {
-    expect(read({ leaseMs: 100 }).maxHoldMs).toBe(600_000)
-    expect(read({ leaseMs: 90_000 }).maxHoldMs).toBe(1_800_000)
   })
 
   it('follows the same rules for jobs', () => {

@@ -134,8 +134,6 @@ export interface AttemptPolicy extends Defined<Omit<AttemptRules, 'onBusy' | 'tr
   readonly transaction: TransactionRules | undefined
   /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
-  /** How long a live process renews the lease. */
-  readonly maxHoldMs: number
   /** Largest response body to store. */
   readonly maxBodyBytes: number
 }
@@ -182,7 +180,7 @@ const OPTIONS = {
 export function readIdempotencyOptions(options: unknown): IdempotencyRuleSet {
   const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS)
   if (read.transaction !== undefined) refuseLeaseOptions(WHERE, options as object)
-  return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(read) })
+  return Object.freeze({ ...read, waitMs })
 }
 
 export interface JobRules extends AttemptPolicy {
@@ -194,12 +192,8 @@ export interface JobRules extends AttemptPolicy {
 export function readJobOptions(where: string, options: unknown): JobRules {
   const { onBusy: waitMs, ...read } = readOptions(where, options, JOB)
   if (read.transaction !== undefined) refuseLeaseOptions(where, options as object)
-  return { ...read, waitMs, maxHoldMs: holdMs(read), maxBodyBytes: Infinity }
+  return { ...read, waitMs, maxBodyBytes: Infinity }
 }
-
-/** The hold time. An attempt that hangs does not hold its key forever. */
-const holdMs = ({ leaseMs }: Pick<AttemptPolicy, 'leaseMs'>): number =>
-  Math.max(20 * leaseMs, 600_000)
 
 function readTransaction(where: string, value: unknown = false): TransactionRules | undefined {
   if (typeof value === 'boolean') return value ? {} : undefined

@@ -25,7 +25,7 @@ const failed: AttemptEnd = { type: 'failed', error: new Error('no') }
 const unanswered: AttemptEnd = { type: 'unanswered' }
 
 const settle = (end: AttemptEnd, said: Partial<Decisions> = {}) =>
-  outcomeOf(end, { verdict: undefined, keepsBody: true, ...said })
+  outcomeOf(end, { verdict: undefined, keepsBody: true, holdsAll: false, ...said })
 
 const whole = (status: number) => ({
   as: 'completed',
@@ -33,7 +33,7 @@ const whole = (status: number) => ({
 })
 const marker = (status: number) => ({
   as: 'completed',
-  kept: { type: 'not-retained', status, location: '/orders/7' },
+  kept: { type: 'response', status, headers: [['location', '/orders/7']], body: undefined },
 })
 const RELEASE = { as: 'released' }
 const UNCERTAIN = { as: 'uncertain' }
@@ -106,6 +106,6 @@ it('the location of a response is undefined without a Location field', () => {
   const end: AttemptEnd = { type: 'not-retained', head: { status: 200, headers: [] } }
   expect(settle(end)).toEqual({
     as: 'completed',
-    kept: { type: 'not-retained', status: 200, location: undefined },
+    kept: { type: 'response', status: 200, headers: [], body: undefined },
   })
 })

@@ -4,7 +4,7 @@ import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
 import type { Settled } from './begin.ts'
-import type { Kept } from './kept-response.ts'
+import { type Kept, keptWithoutBody } from './kept-response.ts'
 import { replyFor } from './replies.ts'
 
 const requestWith = (headers: RequestView['headers']): RequestView => ({
@@ -65,7 +65,9 @@ describe('a replayed response', () => {
 
 describe('a response that was not retained', () => {
   it('is replayed as a problem response with the original status and Location', () => {
-    const answer = reply(done({ type: 'not-retained', status: 303, location: '/orders/7' }))
+    const answer = reply(
+      done(keptWithoutBody({ status: 303, headers: [['location', '/orders/7']] })),
+    )
     expect(answer.outcome).toBe('not-retained')
     expect(problemOf(answer)).toMatchObject({ originalStatus: 303, originalLocation: '/orders/7' })
   })

@@ -4,11 +4,12 @@
 // document contains the idempotency key.
 
 import type { IdempotencyOutcome } from '../events.ts'
+import { headerValue } from '../http/headers.ts'
 import { problem } from '../http/problem.ts'
 import type { HeaderList, Reply } from '../ports/exchange.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import type { Settled } from './begin.ts'
-import type { NotRetained } from './kept-response.ts'
+import type { KeptResponse } from './kept-response.ts'
 import { decodeFor, withoutSetFields } from './replay-fields.ts'
 
 interface Refusal {
@@ -134,26 +135,24 @@ export interface Refused {
   readonly reply: Reply
 }
 
-/** The response that was not kept. */
-type Original = Pick<NotRetained, 'status' | 'location'>
-
 /** The problem document for a refusal. The draft asks for a link to `docsUrl`. */
 export function refuse(
   code: RefusalCode,
   docsUrl: string | undefined,
-  { detail, original }: { detail?: string | undefined; original?: Original } = {},
+  { detail, original }: { detail?: string | undefined; original?: KeptResponse } = {},
 ): Refused {
   const refusal: Refusal = REFUSALS[code]
   const { status, title, outcome, retryable = false } = refusal
   const headers: Array<HeaderList[number]> = []
   if (retryable) headers.push(['retry-after', '1'])
   if (docsUrl !== undefined) headers.push(['link', `<${docsUrl}>; rel="describedby"`])
-  if (original?.location !== undefined) headers.push(['location', original.location])
+  const location = original && headerValue(original.headers, 'location')
+  if (location !== undefined) headers.push(['location', location])
   const members = {
     type: docsUrl === undefined ? `urn:stampede:problem:${code}` : `${docsUrl}#${code}`,
     retryable,
     ...(original && { originalStatus: original.status }),
-    ...(original?.location && { originalLocation: original.location }),
+    ...(location && { originalLocation: location }),
   }
   const reply = problem(status, code, title, detail ?? refusal.detail, headers, members)
   return { outcome, reply }
@@ -171,6 +170,7 @@ const CODES: Readonly<Record<Exclude<Settled['type'], 'done'>, RefusalCode>> = {
   uncertain: 'idempotency-outcome-uncertain',
   // The handler completed, so it must not run again.
   unreadable: 'idempotency-response-not-retained',
+  unavailable: 'idempotency-store-unavailable',
 }
 
 export function replyFor(
@@ -181,11 +181,12 @@ export function replyFor(
   if (settled.type !== 'done') return refuse(CODES[settled.type], docsUrl)
   const { kept, from } = settled
   if (kept.type === 'value') return refuse(CODES.unreadable, docsUrl)
-  if (kept.type === 'not-retained') return refuse(CODES.unreadable, docsUrl, { original: kept })
+  const { status, body: stored, kind: asStored } = kept
+  if (stored === undefined) return refuse(CODES.unreadable, docsUrl, { original: kept })
   const accepts = exchange.request.headers['accept-encoding']?.toString()
   const fields = withoutSetFields(kept.headers, (name) => exchange.isSet(name))
-  const { headers, body } = decodeFor(accepts, fields, kept.body)
-  const kind = body === kept.body ? kept.kind : undefined
+  const { headers, body } = decodeFor(accepts, fields, stored)
+  const kind = body === stored ? asStored : undefined
   const marked = [...headers, ['idempotency-replayed', 'true'] as const]
-  return { outcome: REPLAYED[from], reply: { status: kept.status, headers: marked, body, kind } }
+  return { outcome: REPLAYED[from], reply: { status, headers: marked, body, kind } }
 }

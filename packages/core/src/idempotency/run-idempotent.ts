@@ -3,7 +3,6 @@
 import { decodeValue, encodeValue } from '../data/value.ts'
 import type { StoredValue } from '../entry/entry.ts'
 import {
-  closedError,
   inProgress,
   keyReused,
   notRetained,
@@ -18,7 +17,7 @@ import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
-import { type Begun, beginAttempt } from './begin.ts'
+import { beginAttempt } from './begin.ts'
 import { type AttemptRules, checkTransactions, readJobOptions } from './options.ts'
 import { REPLAYED } from './replies.ts'
 import { type JobEnd, Running, type TransactionEnd } from './running.ts'
@@ -64,7 +63,6 @@ export async function runIdempotent<T>(
   if (typeof work !== 'function')
     throw optionError(`${WHERE}: work`, work, 'pass the job as a function')
   const key = jobRecord(rt, jobKey, scope)
-  if (rt.closed) throw closedError()
   const fingerprints = inputPrint(rt, input)
   const context: IdempotencyTrace | undefined = idempotencyTracing.hasSubscribers
     ? contextOf(key, { kind: 'job' } as const, jobKey)
@@ -80,14 +78,7 @@ async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>):
     rt.events.emit({ type: 'idempotency.answered', key, outcome }, jobKey)
     if (claim.trace !== undefined) claim.trace.outcome = outcome
   }
-  let begun: Begun
-  try {
-    begun = await beginAttempt(rt, claim)
-  } catch (error) {
-    rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, jobKey)
-    report('unavailable')
-    throw error
-  }
+  const begun = await beginAttempt(rt, claim)
   if (begun instanceof Running) {
     report(begun.begun.isRecovery ? 'recovered' : 'started')
     return runJob(rt, begun, work)
@@ -95,6 +86,10 @@ async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>):
   if (begun.type === 'done' && begun.kept.type === 'value') {
     report(REPLAYED[begun.from])
     return decodeValue<T>(begun.kept.stored)
+  }
+  if (begun.type === 'unavailable') {
+    report('unavailable')
+    throw begun.error
   }
   const [outcome, error] = REFUSED[begun.type]
   report(outcome)
@@ -133,11 +128,8 @@ async function runJob<T>(rt: IdempotencyRuntime, running: Running, work: Work<T>
   const { claim, holdsAll } = running
   const { key, name, repeats = 0 } = claim
   const again = holdsAll && repeats < MOST_REPEATS && { ...claim, repeats: repeats + 1 }
-  const end = async (as: JobEnd | AttemptEnd): Promise<TransactionEnd> => {
-    if (holdsAll) return running.endTransaction(as)
-    await running.onEnd(as)
-    return 'finished'
-  }
+  const end = (as: JobEnd | AttemptEnd): Promise<TransactionEnd | undefined> | undefined =>
+    holdsAll ? running.endTransaction(as) : running.onEnd(as)
   let value: T
   try {
     value = await work(new HandlerAttempt(rt, key, running))
@@ -151,7 +143,7 @@ async function runJob<T>(rt: IdempotencyRuntime, running: Running, work: Work<T>
   const stored = isKept ? encodeIfPossible(name, value) : undefined
   const ended = await end({ type: 'returned', stored })
   if (again && ended === 'stale') return runClaim(rt, again, work)
-  if (ended in LOST) throw transactionLost(name, LOST[ended as keyof typeof LOST])
+  if (ended === 'failed' || ended === 'ended') throw transactionLost(name, LOST[ended])
   if (ended === 'stale' || ended === 'unknown')
     throw storeUnavailable(rt.store.name, 'finish', new Error('the transaction may be rolled back'))
   // The first call gets the decoded value too, so that it equals the value of later calls.

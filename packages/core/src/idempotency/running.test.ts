@@ -117,6 +117,17 @@ describe('the lease of an attempt', () => {
   })
 })
 
+it('keeps an attempt for 20 leases, and for at least 10 minutes', async () => {
+  for (const [leaseMs, graceMs] of [
+    [100, 600_000],
+    [90_000, 1_800_000],
+  ] as const) {
+    const request = await bench.route({ leaseMs })({ key: `${leaseMs}` })
+    expect(request.observer.graceMs).toBe(graceMs)
+    await request.answer()
+  }
+})
+
 describe('the result of an attempt', () => {
   const finished = () => bench.events.take().filter((line) => line.startsWith('finished'))
 

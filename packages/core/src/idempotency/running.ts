@@ -3,12 +3,18 @@
 
 import type { StoredValue } from '../entry/entry.ts'
 import { leaseLost } from '../errors.ts'
-import { headerValue } from '../http/headers.ts'
 import { type HeldLease, LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
-import { bytesOf, isFinal, type Kept, ownKept, replayableHeaders } from './kept-response.ts'
+import {
+  bytesOf,
+  isFinal,
+  type Kept,
+  keptWithoutBody,
+  ownKept,
+  replayableHeaders,
+} from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 import type { Claim, LocalAttempt } from './types.ts'
 
@@ -23,6 +29,8 @@ export type Outcome =
 export interface Decisions {
   readonly verdict: 'keep' | 'release' | 'uncertain' | undefined
   readonly keepsBody: boolean
+  /** Whether the handler runs in a transaction. Nothing is uncertain then. */
+  readonly holdsAll: boolean
 }
 
 /** The end of a job that returned. Without `stored`, its value cannot be replayed. */
@@ -71,6 +79,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
   #isOver = false
   #onOver: (() => void) | undefined
   #transactionEnd: Promise<TransactionEnd> | undefined
+  #transactionReply: FinishReply = 'unknown'
 
   /** `sentAt`: the moment at which the command was sent. The lease counts from it. */
   constructor(rt: IdempotencyRuntime, claim: Claim, begun: Begun, sentAt: number) {
@@ -78,13 +87,14 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     this.claim = claim
     this.begun = begun
     this.grant = begun.grant
-    const { leaseMs, maxHoldMs, maxBodyBytes } = claim.policy
+    const { leaseMs, maxBodyBytes } = claim.policy
     const now = rt.clock.now()
     this.leaseMs = leaseMs
     this.maxBodyBytes = Math.min(maxBodyBytes, rt.store.maxBodyBytes ?? Infinity)
-    this.graceMs = maxHoldMs
+    // An attempt that hangs does not hold its key for ever.
+    this.graceMs = Math.max(20 * leaseMs, 600_000)
     this.holdsAll = begun.transaction !== undefined
-    this.#holdEndsAt = now + maxHoldMs
+    this.#holdEndsAt = now + this.graceMs
     rt.attempts.set(claim.key, this)
     if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
     // A transaction has no lease. Only the hold time bounds it.
@@ -122,7 +132,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
   due(): void {
     const now = this.#rt.clock.now()
     if (now >= this.#holdEndsAt)
-      this.abandon(`it took longer than the hold time (${this.claim.policy.maxHoldMs} ms)`)
+      this.abandon(`it took longer than the hold time (${this.graceMs} ms)`)
     else {
       if (now >= this.#leaseEndsAt) this.#lose(LATE)
       // The store accepts a late renewal if no other attempt took over.
@@ -141,19 +151,40 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     return undefined
   }
 
+  /**
+   * Stores the result of a step. If the store is unavailable, the attempt continues and an event
+   * reports it. `stale`: another attempt has taken over.
+   */
+  async keepStep(name: string, frame: Uint8Array): Promise<'kept' | 'stale' | undefined> {
+    const { store } = this.#rt
+    return store
+      .keepStep(this.grant, name, frame)
+      .catch((error) => this.#failed('keep-step', error))
+  }
+
   async verify(): Promise<void> {
     const renewal = this.#rt.store.renew([this.grant], this.leaseMs)
     const replies = await renewal.catch(() => undefined)
     if (replies?.[0] === false) this.lost()
   }
 
-  /** If the outcome is unknown, the lease expires, and `onLeaseExpired` decides. */
+  /**
+   * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
+   * no promise. If the outcome is unknown, the lease expires, and `onLeaseExpired` decides.
+   */
   onEnd(end: AttemptEnd | JobEnd): Promise<undefined> | undefined {
     const outcome = outcomeOf(end, this)
-    if (outcome !== undefined) return this.end(outcome)
-    this.abandon('the handler did not respond')
-    this.#onOver?.()
-    return undefined
+    if (outcome === undefined) {
+      this.abandon('the handler did not respond')
+      this.#onOver?.()
+      return undefined
+    }
+    const { as, kept } = outcome
+    this.#holdEndsAt = Infinity
+    this.#as = as
+    // A copy without references to larger buffers, because it may stay in memory for replays.
+    this.kept = kept && ownKept(kept)
+    return this.sendEnd()
   }
 
   /** Resolves when the end of the attempt was reported. Call it before the handler runs. */
@@ -164,73 +195,47 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
   }
 
   /**
-   * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
-   * no promise.
-   */
-  end({ as, kept }: Outcome): Promise<undefined> | undefined {
-    this.#holdEndsAt = Infinity
-    this.#as = as
-    // A copy without references to larger buffers, because it may stay in memory for replays.
-    this.kept = kept && ownKept(kept)
-    return this.sendEnd()
-  }
-
-  /** If no reply comes in time, the end counts as not stored. */
-  sendEnd(): Promise<undefined> | undefined {
-    const { store, clock, deadlines, attempts } = this.#rt
-    const { kept } = this
-    const since = attempts.sequence
-    let reply: FinishReply | undefined | Promise<FinishReply>
-    try {
-      reply = store.finish(this.grant, this.#finish, this.claim.fingerprints)
-    } catch (error) {
-      reply = this.#failed(error)
-    }
-    if (typeof reply !== 'object') return this.#ended(kept, reply, since)
-    const replied = reply
-    return new Promise((resolve) => {
-      const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
-      let isSettled = false
-      const settle = (reply: FinishReply | undefined): void => {
-        if (isSettled) return
-        isSettled = true
-        deadlines.end(timeout)
-        resolve(this.#ended(kept, reply, since))
-      }
-      replied.then(settle, (error) => settle(this.#failed(error)))
-    })
-  }
-
-  /**
    * Commits the transaction of the attempt with its result, or rolls it back. Never rejects. After
    * `abandon`, the result is `unknown`, because the handler may respond as if it had committed.
    */
   endTransaction(end: AttemptEnd | JobEnd): Promise<TransactionEnd> {
     if (this.#transactionEnd !== undefined) return this.#transactionEnd.then(() => 'unknown')
-    this.#transactionEnd = this.#endTransaction(outcomeOf(end, this))
+    this.#rt.deadlines.end(this)
+    this.begun.transaction?.seal()
+    this.#transactionEnd = Promise.resolve(this.onEnd(end)).then(() =>
+      this.#as === 'released' ? 'rolled-back' : this.#transactionReply,
+    )
     return this.#transactionEnd
   }
 
-  async #endTransaction(outcome: Outcome | undefined): Promise<TransactionEnd> {
-    const { store, attempts, deadlines } = this.#rt
-    deadlines.end(this)
+  /** If no reply comes in time, the end counts as not stored. A transaction has no such limit. */
+  sendEnd(): Promise<undefined> | undefined {
+    const { store, clock, deadlines, attempts } = this.#rt
+    const { kept } = this
     const since = attempts.sequence
-    this.begun.transaction?.seal()
-    // Nothing is uncertain: without a commit, the writes of the handler are gone.
-    this.#as = outcome?.kept === undefined ? 'released' : 'completed'
-    const kept = outcome?.kept && ownKept(outcome.kept)
-    this.kept = kept
-    let reply: FinishReply = 'unknown'
+    let replied: FinishReply | undefined | Promise<FinishReply>
     try {
-      reply = await store.finish(this.grant, this.#finish, this.claim.fingerprints)
+      replied = store.finish(this.grant, this.#finish(), this.claim.fingerprints)
     } catch (error) {
-      this.#failed(error)
+      replied = this.#failed('finish', error)
     }
-    this.#ended(kept, reply, since)
-    return kept === undefined ? 'rolled-back' : reply
+    if (typeof replied !== 'object') return this.#ended(kept, replied, since)
+    const reply = replied
+    return new Promise((resolve) => {
+      const limitMs = this.holdsAll ? Infinity : FINISH_WITHIN_MS
+      const limit = deadlines.set(() => settle(undefined), clock.now() + limitMs)
+      let isSettled = false
+      const settle = (reply: FinishReply | undefined): void => {
+        if (isSettled) return
+        isSettled = true
+        deadlines.end(limit)
+        resolve(this.#ended(kept, reply, since))
+      }
+      reply.then(settle, (error) => settle(this.#failed('finish', error)))
+    })
   }
 
-  get #finish(): Finish | LazyFinish {
+  #finish(): Finish | LazyFinish {
     const { encodesLater, seal } = this.#rt
     const { kept } = this
     const { key, policy } = this.claim
@@ -246,10 +251,13 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
 
   /** Without `replied`, the store did not reply, or failed. */
   #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): undefined {
-    const { key, name, policy, fingerprints, trace } = this.claim
+    const { key, name, policy, trace } = this.claim
     const { attempts, events } = this.#rt
     let reply: FinishReply | 'late' | undefined = replied
-    if (reply === undefined) {
+    if (this.holdsAll) {
+      reply ??= 'unknown'
+      this.#transactionReply = reply
+    } else if (reply === undefined) {
       if (this.type === 'unstored') return undefined
       const latest = attempts.get(key) ?? this
       const isReplaced = latest.type === 'done' || (latest.type === 'running' && latest !== this)
@@ -262,16 +270,16 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
       if (reply === 'stale' && !this.holdsAll) this.#lose('another attempt has taken over')
       this.stop()
       if ((reply === 'finished' || reply === 'resurrected') && kept !== undefined)
-        attempts.addDone(key, { kept, fingerprints }, policy.retentionMs, since)
+        attempts.addDone(this.claim, kept, policy.retentionMs, since)
     }
     events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
     if (trace !== undefined) trace.ended = this.#as
     this.#onOver?.()
   }
 
-  #failed(error: unknown): undefined {
+  #failed(operation: string, error: unknown): undefined {
     const { key, name } = this.claim
-    this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
+    this.#rt.events.emit({ type: 'store.failed', key, operation, error }, name)
   }
 
   #lose(why: string): void {
@@ -293,7 +301,9 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
 
 /** Undefined if the outcome is unknown. */
 export function outcomeOf(end: AttemptEnd | JobEnd, decisions: Decisions): Outcome | undefined {
-  const { verdict, keepsBody } = decisions
+  const { verdict, keepsBody, holdsAll } = decisions
+  // Without a commit, the writes of the handler are gone.
+  if (holdsAll && (end.type === 'unanswered' || end.type === 'failed')) return { as: 'released' }
   if (verdict === 'uncertain') return { as: 'uncertain' }
   if (verdict === 'release') return { as: 'released' }
   if (end.type === 'unanswered') return undefined
@@ -301,24 +311,13 @@ export function outcomeOf(end: AttemptEnd | JobEnd, decisions: Decisions): Outco
   if (end.type === 'returned') {
     const { stored } = end
     const isKept = stored !== undefined && keepsBody
-    return { as: 'completed', kept: isKept ? { type: 'value', stored } : UNKNOWN_VALUE }
+    return { as: 'completed', kept: isKept ? { type: 'value', stored } : keptWithoutBody() }
   }
   const { status, headers } = end.head
   if (verdict !== 'keep' && !isFinal(status)) return { as: 'released' }
-  if (end.type === 'not-retained' || !keepsBody) {
-    const location = headerValue(headers, 'location')
-    return { as: 'completed', kept: { type: 'not-retained', status, location } }
-  }
+  if (end.type === 'not-retained' || !keepsBody)
+    return { as: 'completed', kept: keptWithoutBody(end.head) }
   const { body, kind } = end
-  const kept = {
-    type: 'response',
-    status,
-    headers: replayableHeaders(headers),
-    body,
-    kind,
-  } as const
-  return { as: 'completed', kept }
+  const replayed = replayableHeaders(headers)
+  return { as: 'completed', kept: { type: 'response', status, headers: replayed, body, kind } }
 }
-
-/** The result of a job whose value cannot be replayed. */
-const UNKNOWN_VALUE: Kept = { type: 'not-retained', status: 200, location: undefined }

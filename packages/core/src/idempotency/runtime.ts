@@ -3,7 +3,7 @@
 import type { Events } from '../events.ts'
 import { Deadlines } from '../lease/deadlines.ts'
 import { LeaseKeeper } from '../lease/lease-keeper.ts'
-import type { Clock, Timer } from '../ports/clock.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { IdempotencyStore, LazyIdempotencyStore } from '../ports/idempotency-store.ts'
 import { Attempts, Waiters } from './attempts.ts'
 import { Seal } from './kept-response.ts'
@@ -47,7 +47,6 @@ export function createIdempotencyRuntime(
 ): IdempotencyRuntime {
   const deadlines = new Deadlines(clock)
   const waiters = new Waiters(clock)
-  const isReceiving = (): boolean => store.isReceiving !== false
   const rt: IdempotencyRuntime = {
     store,
     encodesLater,
@@ -57,7 +56,7 @@ export function createIdempotencyRuntime(
     deadlines,
     hashes: new KeyedHash(config.secret),
     seal: new Seal(config.encryptionKeys),
-    attempts: new Attempts({ clock, deadlines }, isReceiving, waiters),
+    attempts: new Attempts({ clock, deadlines, store, waiters }),
     waiters,
     closed: false,
   }
@@ -93,16 +92,6 @@ export async function onSettled(rt: IdempotencyRuntime, key: string): Promise<vo
 /** How long `close()` waits for running handlers. */
 const DRAIN_MS = 2_000
 
-/** Waits for a promise, at most as long as for handlers. A store may not reply to a rollback. */
-async function inTime(clock: Clock, promise: Promise<unknown>): Promise<void> {
-  let timer: Timer | undefined
-  const late = new Promise<void>((resolve) => {
-    timer = clock.setTimer(DRAIN_MS, resolve)
-  })
-  await Promise.race([promise, late])
-  timer?.cancel()
-}
-
 /** Waits a short time for running attempts, and retries once to store responses not stored yet. */
 export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
   rt.closed = true
@@ -112,7 +101,13 @@ export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
     await new Promise<void>((resolve) => rt.clock.setTimer(10, resolve))
   }
   const rollbacks = rt.attempts.running().map((each) => each.abandon('the Stampede was closed'))
-  await inTime(rt.clock, Promise.all(rollbacks))
+  // A store may not reply to a rollback.
+  await new Promise<unknown>((resolve) => {
+    const late = rt.clock.setTimer(DRAIN_MS, () => resolve(undefined))
+    void Promise.all(rollbacks)
+      .then(resolve)
+      .finally(() => late.cancel())
+  })
   rt.keeper.stop()
   rt.attempts.stop()
   rt.deadlines.stop()

@@ -2,7 +2,7 @@
 
 import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotencyTrace } from '../tracing.ts'
-import type { Kept, Replay } from './kept-response.ts'
+import type { Kept } from './kept-response.ts'
 import type { AttemptPolicy } from './options.ts'
 
 /** A request or job that wants to begin an attempt for its key. */
@@ -60,10 +60,12 @@ export interface LocalAttempt {
   stop(): void
 }
 
-interface Done extends Replay {
+/** A result that the store has. */
+export interface Done {
   readonly type: 'done'
+  readonly kept: Kept
+  readonly fingerprints: Fingerprints
   readonly until: number
-  readonly bytes: number
 }
 
 export type Known = Beginning | LocalAttempt | Done

@@ -3,7 +3,7 @@
 
 import { storeInUse } from '../errors.ts'
 import type { Clock } from '../ports/clock.ts'
-import { Fences } from '../ports/grant.ts'
+import { ANY_FENCE, Fences, type Grant } from '../ports/grant.ts'
 import { warnIfSeveralProcesses } from './several-processes.ts'
 
 /** The function that attaches the records. */
@@ -28,6 +28,58 @@ export abstract class ProcessRecords<Hooks extends { readonly clock: Clock }> {
   now(): number {
     return this.hooks?.clock.now() ?? 0
   }
+}
+
+/** A record with a lease. */
+interface Leased extends Expiring {
+  fence: string
+  /** Token of the holder, or '' if there is none. */
+  token: string
+  until: number
+  expiresAt: number
+}
+
+/** How long a record stays after its lease, as in Redis. */
+export const KEEP_MS = 60_000
+
+/** Records whose leases can be renewed. */
+export abstract class LeasedRecords<
+  Hooks extends { readonly clock: Clock },
+  R extends Leased,
+> extends ProcessRecords<Hooks> {
+  protected readonly records: ExpiringMap<R> = new ExpiringMap<R>(this, (record) => {
+    this.dropped(record)
+  })
+
+  /** For operators. */
+  keys(): Iterable<string> {
+    return this.records.keys()
+  }
+
+  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    const until = this.now() + leaseMs
+    return grants.map((grant) => {
+      const record = this.ours(grant)
+      if (record === undefined) return false
+      record.until = until
+      record.expiresAt = Math.max(record.expiresAt, until + KEEP_MS)
+      return true
+    })
+  }
+
+  async close(): Promise<void> {
+    this.records.clear()
+  }
+
+  /** The record, if the holder of this grant has not ended its lease, and no other has it. */
+  protected ours({ key, token, fence }: Grant): R | undefined {
+    const record = this.records.get(key)
+    const isNewest = fence === ANY_FENCE || record?.fence === fence
+    return token !== '' && record?.token === token && isNewest ? record : undefined
+  }
+
+  /** Called with a record that has expired. */
+  protected dropped(_record: R): void {}
 }
 
 interface Expiring {

@@ -23,12 +23,12 @@ import type {
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
-import { ExpiringMap, ProcessRecords } from './expiring-map.ts'
+import { LeasedRecords } from './expiring-map.ts'
 
 type Frame = Uint8Array | LazyFrame
 
 class Record {
-  state: 'running' | 'completed' | 'released' | 'uncertain' = 'released'
+  state: 'running' | Finish['as'] = 'released'
   readonly fingerprints: Fingerprints
   /** Token of the running attempt, or '' if none runs. */
   token = ''
@@ -42,7 +42,7 @@ class Record {
   /** Token of the attempt that finished the record, or '' if none did. */
   ended = ''
   readonly createdAt: number
-  expiresAt = Infinity
+  expiresAt: number = Infinity
   waiting = false
   frame: Frame | undefined
   /** Undefined until the first step is stored. */
@@ -50,9 +50,13 @@ class Record {
   /** Size of the record in the total. */
   bytes = 0
 
-  constructor(fingerprints: Fingerprints, now: number) {
+  /** Greater than that of each earlier record. */
+  readonly order: number
+
+  constructor(fingerprints: Fingerprints, now: number, order: number) {
     this.fingerprints = fingerprints
     this.createdAt = now
+    this.order = order
   }
 }
 
@@ -83,30 +87,23 @@ const NO_STEPS: ReadonlyMap<string, Uint8Array> = new Map()
 const MOST_RECORDS = 100_000
 const MOST_BYTES = 256 * 1024 * 1024
 const FULL = `the store is full (${MOST_RECORDS} keys or ${MOST_BYTES} bytes), and no key has expired; use Redis`
-/** A record outlives a renewed lease by this much, as in Redis. */
-const KEEP_MS = 60_000
 
 export class MemoryIdempotency
-  extends ProcessRecords<IdempotencyHooks>
+  extends LeasedRecords<IdempotencyHooks, Record>
   implements LazyIdempotencyStore
 {
   protected readonly user = 'idempotency'
-  readonly #records = new ExpiringMap<Record>(this, (record) => this.#count(record, 0))
   #bytes = 0
+  #created = 0
 
   /** Expired records count until they are swept. */
   get size(): { entries: number; bytes: number } {
-    return { entries: this.#records.size, bytes: this.#bytes }
-  }
-
-  /** For operators. */
-  keys(): Iterable<string> {
-    return this.#records.keys()
+    return { entries: this.records.size, bytes: this.#bytes }
   }
 
   begin(key: string, request: BeginRequest): BeginReply {
     const now = this.now()
-    const record = this.#records.get(key) ?? new Record(request.fingerprints, now)
+    const record = this.records.get(key) ?? this.#create(request.fingerprints)
     if (!isSameRequest(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
     if (record.frame !== undefined) {
       const frame = frameOf(record.frame)
@@ -119,10 +116,10 @@ export class MemoryIdempotency
     }
     if (record.state === 'running') this.#lapse(record, request)
     if (record.state === 'uncertain') return { status: 'uncertain' }
-    if (record.attempt === 0 && this.#isFull() && !(this.#records.sweep() && !this.#isFull())) {
+    if (record.attempt === 0 && this.#isFull() && !(this.records.sweep() && !this.#isFull())) {
       throw storeUnavailable(this.name, 'begin', new Error(FULL))
     }
-    this.#records.set(key, record)
+    this.records.set(key, record)
     this.#count(record)
     record.state = 'running'
     record.token = request.token
@@ -134,33 +131,28 @@ export class MemoryIdempotency
     return begun(key, record)
   }
 
-  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const now = this.now()
-    return grants.map((grant) => {
-      const record = this.#ours(grant)
-      if (record === undefined) return false
-      record.until = now + leaseMs
-      record.expiresAt = Math.max(record.expiresAt, now + leaseMs + KEEP_MS)
-      return true
-    })
-  }
-
   finish(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply {
     const { key, token, fence } = grant
-    const record = this.#records.get(key)
-    if (record === undefined) return this.#resurrect(grant, finish, fingerprints)
-    if (this.#ours(grant) === undefined) {
-      const isSame = record.state === finish.as && record.ended === token
-      return isSame && isFence(record, fence) ? 'finished' : 'stale'
+    const known = this.records.get(key)
+    const record = known ?? this.#create(fingerprints)
+    if (known === undefined) {
+      if (finish.as !== 'completed' || fence === ANY_FENCE) return 'stale'
+      record.fence = fence
+      record.attempt = 1
+      this.records.set(key, record)
+    } else if (this.ours(grant) === undefined) {
+      const isNewest = fence === ANY_FENCE || record.fence === fence
+      const isSame = isNewest && record.state === finish.as && record.ended === token
+      return isSame ? 'finished' : 'stale'
     }
     if (finish.as === 'released' && fence !== ANY_FENCE) record.lost = 0
     this.#end(key, record, finish)
     record.ended = token
-    return 'finished'
+    return known === undefined ? 'resurrected' : 'finished'
   }
 
   async keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
-    const record = this.#ours(grant)
+    const record = this.ours(grant)
     if (record === undefined) return 'stale'
     record.steps ??= new Map()
     record.steps.set(name, ownBytes(value))
@@ -169,23 +161,27 @@ export class MemoryIdempotency
   }
 
   async inspect(key: string): Promise<Inspection | undefined> {
-    const record = this.#records.get(key)
+    const record = this.records.get(key)
     if (record === undefined) return undefined
     return { ...shown(record, this.now()), frame: record.frame && frameOf(record.frame) }
   }
 
-  /** In the order of the keys. The cursor is the last key. */
+  /** The oldest records first, as in the map. The cursor is the order of the last record. */
   async list(cursor: string, limit: number): Promise<RecordPage> {
-    const { keys, isLast } = firstAfter(cursor, limit, this.#records.keys())
-    const records = keys.flatMap((key) => {
-      const record = this.#records.get(key)
-      return record === undefined ? [] : { key, ...shown(record, this.now()) }
-    })
-    return { cursor: isLast ? '' : (keys.at(-1) ?? ''), records }
+    const records: Array<RecordPage['records'][number]> = []
+    let last = Number(cursor)
+    for (const key of this.records.keys()) {
+      const record = this.records.get(key)
+      if (record === undefined || record.order <= last) continue
+      if (records.length === limit) return { cursor: `${last}`, records }
+      records.push({ key, ...shown(record, this.now()) })
+      last = record.order
+    }
+    return { cursor: '', records }
   }
 
   async settle(key: string, end: Settlement, { force }: { force: Force }): Promise<SettleReply> {
-    const record = this.#records.get(key)
+    const record = this.records.get(key)
     if (record === undefined) return 'absent'
     const { state, fence } = shown(record, this.now())
     const isMeant =
@@ -200,11 +196,6 @@ export class MemoryIdempotency
     this.#end(key, record, end)
     queueMicrotask(() => this.hooks?.onSettled(key))
     return 'settled'
-  }
-
-  async close(): Promise<void> {
-    this.#records.clear()
-    this.#bytes = 0
   }
 
   /** Handles the expired lease of a record when another request begins. */
@@ -228,56 +219,23 @@ export class MemoryIdempotency
     record.waiting = false
   }
 
-  #resurrect(
-    { key, token, fence }: Grant,
-    finish: Finish | LazyFinish,
-    fingerprints: Fingerprints,
-  ): FinishReply {
-    if (finish.as !== 'completed' || fence === ANY_FENCE) return 'stale'
-    const record = new Record(fingerprints, this.now())
-    record.fence = fence
-    record.attempt = 1
-    record.ended = token
-    this.#records.set(key, record)
-    this.#end(key, record, finish)
-    return 'resurrected'
+  protected override dropped(record: Record): void {
+    this.#count(record, 0)
   }
 
-  /** The record, if this attempt has not finished and no other attempt took over. */
-  #ours({ key, token, fence }: Grant): Record | undefined {
-    const record = this.#records.get(key)
-    const isOurs = token !== '' && record?.token === token && isFence(record, fence)
-    return isOurs ? record : undefined
+  #create(fingerprints: Fingerprints): Record {
+    this.#created += 1
+    return new Record(fingerprints, this.now(), this.#created)
   }
 
   #isFull(): boolean {
-    return this.#records.size >= MOST_RECORDS || this.#bytes >= MOST_BYTES
+    return this.records.size >= MOST_RECORDS || this.#bytes >= MOST_BYTES
   }
 
   #count(record: Record, bytes: number = bytesOf(record)): void {
     this.#bytes += bytes - record.bytes
     record.bytes = bytes
   }
-}
-
-/** The first keys after the cursor. A sort of all keys for each page would block the process. */
-function firstAfter(
-  cursor: string,
-  limit: number,
-  all: Iterable<string>,
-): { keys: string[]; isLast: boolean } {
-  let keys: string[] = []
-  let end: string | undefined
-  let count = 0
-  for (const key of all) {
-    if (key <= cursor) continue
-    count += 1
-    if (end !== undefined && key > end) continue
-    if (keys.push(key) < 2 * limit) continue
-    keys = keys.sort().slice(0, limit)
-    end = keys.at(-1)
-  }
-  return { keys: keys.sort().slice(0, limit), isLast: count <= limit }
 }
 
 function begun(key: string, record: Record): BeginReply {
@@ -299,10 +257,6 @@ function shown(record: Record, now: number): Omit<Inspection, 'frame'> {
     keepForMs: record.expiresAt - now,
     steps: [...(record.steps?.keys() ?? [])],
   }
-}
-
-function isFence(record: Record, fence: string): boolean {
-  return fence === ANY_FENCE || record.fence === fence
 }
 
 const { finish: ownFinish } = MemoryIdempotency.prototype

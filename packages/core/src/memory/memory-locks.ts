@@ -1,7 +1,7 @@
 // The lock store in one process: the protocol of lua/*-lock-1.lua on a Map. Only this process can
 // be in the lock queue.
 
-import { ANY_FENCE, type Grant } from '../ports/grant.ts'
+import type { Grant } from '../ports/grant.ts'
 import type {
   LockHooks,
   LockRelease,
@@ -10,7 +10,7 @@ import type {
   LockStore,
 } from '../ports/lock-store.ts'
 import type { LockInfo } from '../ports/store-operator.ts'
-import { ExpiringMap, ProcessRecords } from './expiring-map.ts'
+import { KEEP_MS, LeasedRecords } from './expiring-map.ts'
 
 class Lock {
   fence = '0'
@@ -26,15 +26,12 @@ class Lock {
 
 type Queued = Pick<LockRequest, 'token' | 'leaseMs'>
 
-const KEEP_MS = 60_000
-
-export class MemoryLocks extends ProcessRecords<LockHooks> implements LockStore {
+export class MemoryLocks extends LeasedRecords<LockHooks, Lock> implements LockStore {
   protected readonly user = 'createLocks'
-  readonly #locks = new ExpiringMap<Lock>(this)
 
   async acquire(key: string, { token, leaseMs, queue }: LockRequest): Promise<LockReply> {
     const now = this.now()
-    const lock = this.#locks.get(key) ?? new Lock()
+    const lock = this.records.get(key) ?? new Lock()
     const held = lock.token !== '' && now < lock.until
     if (held && lock.token === token) return granted(key, lock, now)
     if (held) {
@@ -43,7 +40,7 @@ export class MemoryLocks extends ProcessRecords<LockHooks> implements LockStore 
       return { status: 'busy', forMs: lock.until - now }
     }
     lock.expiresAt = now + KEEP_MS
-    this.#locks.set(key, lock)
+    this.records.set(key, lock)
     const next = lock.queued
     lock.queued = undefined
     if (next !== undefined && !queue) {
@@ -57,25 +54,16 @@ export class MemoryLocks extends ProcessRecords<LockHooks> implements LockStore 
     return granted(key, lock, now)
   }
 
-  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const now = this.now()
-    return grants.map((grant) => {
-      const lock = this.#ours(grant)
-      if (lock !== undefined) hold(lock, now + leaseMs)
-      return lock !== undefined
-    })
-  }
-
   async release(grant: Grant, next?: Queued): Promise<LockRelease> {
     const { key } = grant
-    const lock = this.#ours(grant)
+    const lock = this.ours(grant)
     if (lock === undefined) return { status: 'lost' }
     // This process is in the queue only once, with the token of its newest request.
     const queued = next ?? lock.queued
     lock.token = ''
     lock.queued = undefined
     if (queued === undefined) {
-      this.#locks.delete(key)
+      this.records.delete(key)
       return { status: 'released' }
     }
     const now = this.now()
@@ -88,22 +76,13 @@ export class MemoryLocks extends ProcessRecords<LockHooks> implements LockStore 
   }
 
   async leave(key: string): Promise<void> {
-    const lock = this.#locks.get(key)
+    const lock = this.records.get(key)
     if (lock !== undefined) lock.queued = undefined
-  }
-
-  async close(): Promise<void> {
-    this.#locks.clear()
-  }
-
-  /** For operators. */
-  keys(): Iterable<string> {
-    return this.#locks.keys()
   }
 
   /** For operators. A fence is the moment of its grant in microseconds of the wall clock. */
   inspect(key: string, wallMs: number): LockInfo | undefined {
-    const lock = this.#locks.get(key)
+    const lock = this.records.get(key)
     const remainingMs = lock?.token ? Math.max(0, lock.until - this.now()) : 0
     const queue = lock?.queued === undefined ? 0 : 1
     if (lock === undefined || (remainingMs === 0 && queue === 0)) return undefined
@@ -124,22 +103,12 @@ export class MemoryLocks extends ProcessRecords<LockHooks> implements LockStore 
     queueMicrotask(() => this.hooks?.onGrant(grant, next.leaseMs))
   }
 
-  #ours({ key, token, fence }: Grant): Lock | undefined {
-    const lock = this.#locks.get(key)
-    const isNewest = fence === ANY_FENCE || lock?.fence === fence
-    return lock?.token === token && isNewest ? lock : undefined
-  }
-
   #grant(lock: Lock, token: string, until: number): void {
     lock.fence = this.fences.next()
     lock.token = token
-    hold(lock, until)
+    lock.until = until
+    lock.expiresAt = until + KEEP_MS
   }
-}
-
-function hold(lock: Lock, until: number): void {
-  lock.until = until
-  lock.expiresAt = until + KEEP_MS
 }
 
 function granted(key: string, lock: Lock, now: number): LockReply {

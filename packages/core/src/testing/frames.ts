@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 export interface Forged {
-  /** 1 response, 2 JSON, 3 bytes, 4 note. Default 1. */
+  /** 1 response, 2 JSON, 3 bytes. Default 1. */
   readonly kind?: number
   readonly body?: string
   /** Digest of the key, see `keyDigest`. Default: of `k`. */

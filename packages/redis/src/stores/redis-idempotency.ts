@@ -4,7 +4,6 @@
 
 import {
   ANY_FENCE,
-  type Grant,
   type IdempotencyStore,
   storeInUse,
   storeUnavailable,
@@ -26,14 +25,9 @@ import { RedisOperator } from './redis-operator.ts'
 type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 
-type Fingerprints = BeginRequest['fingerprints']
-type Finish = Parameters<IdempotencyStore['finish']>[1]
-type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 type RecordPage = Awaited<ReturnType<IdempotencyStore['list']>>
-type Settlement = Parameters<IdempotencyStore['settle']>[1]
-type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 
 const BEGINS = { begins: true }
 const ALSO_IF_UNAVAILABLE = { ignoreBreaker: true }
@@ -92,36 +86,30 @@ export class RedisIdempotency implements IdempotencyStore {
     return this.#link.run(beginRecord, PREFIX + key, args, read, BEGINS)
   }
 
-  renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    return this.#link.renew(renew, grants, leaseMs, PREFIX)
-  }
+  readonly renew: IdempotencyStore['renew'] = (grants, leaseMs) =>
+    this.#link.renew(renew, grants, leaseMs, PREFIX)
 
-  finish(
-    { key, token, fence }: Grant,
-    finish: Finish,
-    { exact, canonical }: Fingerprints,
-  ): Promise<FinishReply> {
+  readonly finish: IdempotencyStore['finish'] = ({ key, token, fence }, finish, prints) => {
     const { wakePrefix } = this.#link.names
     const keepMs = Math.ceil(finish.keepMs)
     const frame = finish.as === 'completed' ? bufferOf(finish.frame) : ''
     const record = PREFIX + key
-    const args = [token, fence, finish.as, keepMs, frame, exact, canonical, record, wakePrefix]
+    const end = [token, fence, finish.as, keepMs, frame]
+    const args = [...end, prints.exact, prints.canonical, record, wakePrefix]
     // This may follow a begin without a reply. If a frozen Redis continues, it then ends the
     // attempt right after the begin. So the command is sent although Redis seems unavailable.
     const options = fence === ANY_FENCE ? ALSO_IF_UNAVAILABLE : undefined
     return this.#link.run(finishRecord, record, args, readFinish, options)
   }
 
-  keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
-    const { key, token, fence } = grant
+  readonly keepStep: IdempotencyStore['keepStep'] = ({ key, token, fence }, name, value) => {
     const args = [token, fence, name, bufferOf(value), KEEP_MS]
     const read = (reply: unknown) => (String(reply) === 'KEPT' ? 'kept' : 'stale')
     return this.#link.run(keepStep, PREFIX + key, args, read)
   }
 
-  inspect(key: string): Promise<Inspection | undefined> {
-    return this.#link.run(inspectRecord, PREFIX + key, [1], readInspection)
-  }
+  readonly inspect: IdempotencyStore['inspect'] = (key) =>
+    this.#link.run(inspectRecord, PREFIX + key, [1], readInspection)
 
   async list(cursor: string, limit: number): Promise<RecordPage> {
     const page = await new RedisOperator(this.#link).scan('idempotency', cursor, limit)
@@ -134,22 +122,14 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   /** Runs even while the breaker is open, as purges do. */
-  settle(
-    key: string,
-    settlement: Settlement,
-    { force }: { force: boolean | string },
-  ): Promise<SettleReply> {
+  readonly settle: IdempotencyStore['settle'] = (key, settlement, { force }) => {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
     const record = PREFIX + key
     const frame = as === 'completed' ? bufferOf(settlement.frame) : ''
     const end = [as, Math.ceil(keepMs), frame, force === true ? 1 : force || 0]
     const args = [...end, record, wakePrefix, settledChannel]
-    const read = ([status]: unknown[]): SettleReply => {
-      if (String(status) === 'SETTLED') return 'settled'
-      return String(status) === 'ABSENT' ? 'absent' : 'refused'
-    }
-    return this.#link.run(settleRecord, record, args, read, ALSO_IF_UNAVAILABLE)
+    return this.#link.run(settleRecord, record, args, readSettle, ALSO_IF_UNAVAILABLE)
   }
 
   async close(): Promise<void> {
@@ -157,9 +137,14 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 }
 
-function readFinish([status]: unknown[]): FinishReply {
+function readFinish([status]: unknown[]) {
   if (String(status) === 'FINISHED') return 'finished'
   return String(status) === 'RESURRECTED' ? 'resurrected' : 'stale'
+}
+
+function readSettle([status]: unknown[]) {
+  if (String(status) === 'SETTLED') return 'settled'
+  return String(status) === 'ABSENT' ? 'absent' : 'refused'
 }
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
@@ -174,11 +159,12 @@ export function readBegin(raw: unknown, key: string, token: string): BeginReply 
   switch (String(parts[0])) {
     case 'BEGUN': {
       const attempt = Number(parts[3])
-      if (!Number.isSafeInteger(attempt) || attempt < 1)
-        throw storeUnavailable('redis', 'begin-record', 'the reply has no attempt')
+      const fence = String(parts[2])
+      if (!Number.isSafeInteger(attempt) || attempt < 1 || !/^\d+$/.test(fence))
+        throw storeUnavailable('redis', 'begin-record', 'the reply has no attempt or no fence')
       return {
         status: 'begun',
-        grant: { key, token, fence: String(parts[2]) },
+        grant: { key, token, fence },
         attempt,
         isRecovery: String(parts[4]) !== '0',
         steps: parts.length > 5 ? readSteps(parts.slice(5)) : NO_STEPS,
