@@ -28,7 +28,7 @@ const READERS: Readonly<Record<string, (...inputs: never[]) => unknown>> = {
   storable: (ttlMs: number | null, headers: Array<[string, string]>) => {
     const options = ttlMs === null ? {} : { ttlMs }
     const said = judgeHead({ status: 200, headers }, GET, readCacheOptions(options), NOW)
-    return said.store ? said.freshMs : said.reason
+    return typeof said === 'string' ? said : said.freshMs
   },
   dates: (text: string) => {
     const time = parseHttpDate(text)

@@ -18,8 +18,9 @@ import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import type { RouteCounts } from '../entry/counts.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Detail, DetailedFacts, ForwardReason } from '../http/cache-status.ts'
+import type { CacheControl } from '../http/freshness.ts'
 import { likenessOf } from '../http/likeness.ts'
-import { isAcceptable, type RequestDirectives } from '../http/request-directives.ts'
+import { isAcceptable } from '../http/request-directives.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
@@ -113,7 +114,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   readonly cache: CacheParts<Native>
   readonly exchange: Exchange<Native>
   readonly plainKey: string
-  readonly #directives: RequestDirectives | undefined
+  readonly #directives: CacheControl
 
   constructor(
     cache: CacheParts<Native>,
@@ -135,11 +136,12 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     const { rt, config, index } = this.cache
     const { request } = this.exchange
     const plainKey = this.plainKey
-    const directives = this.#directives
     const isFilled = this.#key === plainKey || freshCopy(rt, this.#key, rt.clock.now())
     if (!isFilled && index?.isOutdated(rt, plainKey)) this.#key = plainKey
     if (this.#key === plainKey) this.names = index?.formerNames(plainKey) ?? NONE
-    const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
+    const said = this.#directives
+    const readsOnly =
+      request.method === 'HEAD' || said.has('no-store') || said.has('only-if-cached')
     const hasRange = request.headers.range !== undefined
     if (readsOnly || (hasRange && isBeyondEntries(this.cache, request, this.#key)))
       return this.#respondStored()
@@ -257,8 +259,8 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   }
 
   #respondMissing(reason: ForwardReason): Done {
-    const detail = this.#directives?.noStore ? 'request-no-store' : undefined
-    if (!this.#directives?.onlyIfCached) return this.#forward(detail, {}, reason)
+    const detail = this.#directives.has('no-store') ? 'request-no-store' : undefined
+    if (!this.#directives.has('only-if-cached')) return this.#forward(detail, {}, reason)
     this.#countMiss()
     return this.exchange.send(gatewayTimeout())
   }

@@ -13,11 +13,12 @@ import {
   type ForwardReason,
 } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
+import type { CacheControl } from '../http/freshness.ts'
 import { type Fields, toHeaders } from '../http/headers.ts'
 import { problem } from '../http/problem.ts'
 import {
   isAcceptableOnError,
-  type RequestDirectives,
+  NO_DIRECTIVES,
   requestDirectives,
   type StoredAge,
 } from '../http/request-directives.ts'
@@ -72,11 +73,8 @@ export function statusField(config: CacheConfig<never>, facts: DetailedFacts): H
 }
 
 /** The cache directives of the request, if the option `requestDirectives` respects them. */
-export function directivesOf(
-  config: CacheConfig<never>,
-  request: RequestView,
-): RequestDirectives | undefined {
-  return config.requestDirectives === 'respect' ? requestDirectives(request.headers) : undefined
+export function directivesOf(config: CacheConfig<never>, { headers }: RequestView): CacheControl {
+  return config.requestDirectives === 'respect' ? requestDirectives(headers) : NO_DIRECTIVES
 }
 
 /** The age and the remaining freshness that a stored response has at `now`. */

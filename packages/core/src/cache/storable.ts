@@ -8,7 +8,6 @@ import {
   type CacheControl,
   explicitLifetimeMs,
   initialAgeMs,
-  parseCacheControl,
   responseDirectives,
   staleWindowsAllowed,
 } from '../http/freshness.ts'
@@ -24,7 +23,6 @@ import { isKeyed, parseUrl, urlKey } from './key.ts'
 export type NotStorableReason = NotStoredDetail | 'method'
 
 export interface Storable {
-  readonly store: true
   readonly freshMs: number
   /** Both stale windows begin when freshness ends. */
   readonly staleWhileRevalidateMs: number
@@ -35,16 +33,9 @@ export interface Storable {
   readonly subjects: readonly string[]
 }
 
-export interface NotStorable {
-  readonly store: false
-  readonly reason: NotStorableReason
-  /** Whether the origin failed. Then the stored entry may be served instead (stale-if-error). */
-  readonly failure: boolean
-}
-
 /**
- * Decides by its head whether a response is stored (RFC 9111 §3). `wallNow` is Unix time in ms.
- * `bodyBytes` is the length of the body if all of it is known, or 0.
+ * Decides by its head whether a response is stored (RFC 9111 §3), or returns why it is not.
+ * `wallNow` is Unix time in ms. `bodyBytes` is the length of the body if all of it is known, or 0.
  */
 export function judgeHead<Native>(
   head: CapturedHead,
@@ -52,8 +43,8 @@ export function judgeHead<Native>(
   config: CacheConfig<Native>,
   wallNow: number,
   bodyBytes = 0,
-): Storable | NotStorable {
-  if (head.status >= 500) return { store: false, reason: 'server-error', failure: true }
+): Storable | NotStorableReason {
+  if (head.status >= 500) return 'server-error'
   const directives = responseDirectives(head.headers, config.targetedFields)
   const { cc } = directives
   const vary = varyNames(head.headers)
@@ -70,29 +61,23 @@ export function judgeHead<Native>(
     (head.status >= 300 && redirectsToItself(head, request, config.query)
       ? 'self-redirect'
       : undefined)
-  if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
+  if (refused !== undefined || vary === '*') return refused ?? 'vary-star'
 
   const ageMs = initialAgeMs(head.headers, wallNow)
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
-  if (freshMs === undefined) return refuse('no-freshness')
-  if (freshMs <= 0) return refuse('expired')
-  const { staleWhileRevalidateS, staleIfErrorS } = cc
+  if (freshMs === undefined) return 'no-freshness'
+  if (freshMs <= 0) return 'expired'
   const mayBeStale = staleWindowsAllowed(cc)
   return {
-    store: true,
     freshMs,
     staleWhileRevalidateMs: mayBeStale
-      ? windowMs(staleWhileRevalidateS, config.staleWhileRevalidateMs)
+      ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
-    staleIfErrorMs: mayBeStale ? windowMs(staleIfErrorS, config.staleIfErrorMs) : 0,
+    staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
   }
-}
-
-function refuse(reason: NotStorableReason): NotStorable {
-  return { store: false, reason, failure: false }
 }
 
 /**
@@ -123,15 +108,11 @@ const SET_COOKIE: ReadonlySet<string> = new Set(['set-cookie', 'set-cookie2'])
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
 /**
- * Returns a reason if a field forbids storage (RFC 9111 §3 and §5.4). RFC 9111 §7.3 allows
+ * Returns a reason if a field forbids storage (RFC 9111 §3). RFC 9111 §7.3 allows
  * Set-Cookie, but then clients would share cookies.
  */
 function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason | undefined {
-  if (cc.noStore) return 'no-store'
-  if (cc.private) return 'private'
-  if (cc.noCache) return 'no-cache'
-  const pragma = cc.present ? [] : headerValues(headers, 'pragma')
-  if (pragma.length > 0 && parseCacheControl(pragma).noCache) return 'no-cache'
+  for (const name of ['no-store', 'private', 'no-cache'] as const) if (cc.has(name)) return name
   for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'
   for (const [name] of headers) if (CREDENTIAL_FIELDS.has(name)) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
@@ -231,9 +212,8 @@ export function dropsPrevious(status: number | undefined): boolean {
 }
 
 /** The result of a run whose response is not storable. */
-export function notStored(verdict: NotStorable, status: number): FillResult {
-  const { reason } = verdict
-  if (!verdict.failure) {
+export function notStored(reason: NotStorableReason, status: number): FillResult {
+  if (reason !== 'server-error') {
     const remember = concernsResource(reason, status)
     return { type: 'pass', reason, remember, dropsPrevious: dropsPrevious(status) }
   }
@@ -260,11 +240,9 @@ export function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed'
   return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
 }
 
-export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
-
 /** Whether the run ended because an inner cache stores the response. */
 export function isLeftToInner(result: FillResult): boolean {
-  return result.type === 'pass' && result.reason === STORED_BY_INNER.reason
+  return result.type === 'pass' && result.reason === 'inner-cache'
 }
 
 /** Why the response of a run is not in the store, if it ends with this result. */
@@ -278,8 +256,6 @@ export function refusalOf(
   if (hasTimedOut) return 'origin-timeout'
   return fence === '' ? 'store-unavailable' : undefined
 }
-
-export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }
 
 /**
  * Whether a 204 or 205 would replace an entry with a body. Such a response is more often an error

@@ -35,7 +35,6 @@ import {
 } from '../ports/exchange.ts'
 import type { CacheParts } from './cache-parts.ts'
 import { replyFrom, unsatisfiable } from './respond.ts'
-import type { NotStorable } from './storable.ts'
 
 /** A revalidation: the entry from before the fill, and the conditions that the handler gets. */
 export interface Revalidation {
@@ -68,9 +67,6 @@ export function updatedHead(
   const before = own === undefined ? headers : [...headers, [OWN_FIELD, own] as const]
   return { status: stored.status, headers: freshen(before, head, wallNow) }
 }
-
-/** The verdict for a 304 about another response. */
-export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch', failure: false }
 
 /**
  * The reply to the client of the fill after a 304. `newHead` is the stored head with the updates of

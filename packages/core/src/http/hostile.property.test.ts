@@ -127,14 +127,6 @@ describe('built-in objects of JavaScript', () => {
 })
 
 describe('a Cache-Control with an addition', () => {
-  const RESTRICTIVE = [
-    'noStore',
-    'noCache',
-    'private',
-    'mustRevalidate',
-    'proxyRevalidate',
-  ] as const
-  const SECONDS = ['maxAgeS', 'sMaxageS', 'staleWhileRevalidateS', 'staleIfErrorS'] as const
   const directive = fc.oneof(
     fc.constantFrom('no-store', 'no-cache', 'private', 'must-revalidate', 'proxy-revalidate'),
     fc.constantFrom('public', 'NO-STORE', 'Private="x"', 'no-cache=a', 'immutable'),
@@ -150,11 +142,7 @@ describe('a Cache-Control with an addition', () => {
       fc.property(added, ([said, garbage, isLine]) => {
         const before = parseCacheControl([said])
         const after = parseCacheControl(isLine ? [garbage, said] : [`${said}, ${garbage}`])
-        for (const name of RESTRICTIVE) if (before[name]) expect(after[name], name).toBe(true)
-        for (const name of SECONDS) {
-          const limit = before[name]
-          if (limit !== undefined) expect(after[name], name).toBeLessThanOrEqual(limit)
-        }
+        for (const [name, limit] of before) expect(after.get(name), name).toBeLessThanOrEqual(limit)
       }),
       runs(2_000),
     )
@@ -199,8 +187,7 @@ describe("a request's Cache-Control with an addition", () => {
       fc.property(said, text, offer, (wish, garbage, each) => {
         const before = isAcceptable(requestDirectives({ 'cache-control': wish }), each)
         const longer = requestDirectives({ 'cache-control': `${wish}, ${garbage}` })
-        if (longer?.maxStaleS === undefined && !before)
-          expect(isAcceptable(longer, each)).toBe(false)
+        if (!longer.has('max-stale') && !before) expect(isAcceptable(longer, each)).toBe(false)
       }),
       runs(2_000),
     )

@@ -1,21 +1,8 @@
 // Cache-Control of a request (RFC 9111 §5.2.1). It is advice, which a cache before an origin may
 // ignore. A malformed number counts as absent.
 
-import { deltaSeconds, directivesOf } from './freshness.ts'
+import { type CacheControl, deltaSeconds, directivesOf } from './freshness.ts'
 import { type RequestHeaders, requestField } from './headers.ts'
-
-/** The Cache-Control directives of a request. An absent directive is false or undefined. */
-export interface RequestDirectives {
-  readonly noCache: boolean
-  readonly noStore: boolean
-  readonly onlyIfCached: boolean
-  readonly maxAgeS?: number | undefined
-  readonly minFreshS?: number | undefined
-  /** Infinity if the directive has no number. */
-  readonly maxStaleS?: number | undefined
-  /** Value of `stale-if-error` (RFC 5861 §4). */
-  readonly staleIfErrorS?: number | undefined
-}
 
 /** Age and remaining freshness of a stored response at the moment at which it would be sent. */
 export interface StoredAge {
@@ -24,43 +11,36 @@ export interface StoredAge {
   readonly freshForMs: number
 }
 
-type Mutable = { -readonly [K in keyof RequestDirectives]: RequestDirectives[K] }
+const FLAGS: ReadonlySet<string> = new Set(['no-cache', 'no-store', 'only-if-cached'])
+
+/** A request without directives. */
+export const NO_DIRECTIVES: CacheControl = new Map()
 
 /**
- * RFC 9111 §5.2.1. `Pragma: no-cache` counts only without Cache-Control (§5.4). Undefined if the
- * request has none of these directives. https://www.rfc-editor.org/rfc/rfc9111.html#section-5.2.1
+ * RFC 9111 §5.2.1. `Pragma: no-cache` counts only without Cache-Control (§5.4). If a directive is
+ * repeated, the stricter value counts. The value of `max-stale` without a number is Infinity.
+ * https://www.rfc-editor.org/rfc/rfc9111.html#section-5.2.1
  */
-export function requestDirectives(headers: RequestHeaders): RequestDirectives | undefined {
+export function requestDirectives(headers: RequestHeaders): CacheControl {
   const field = requestField(headers, 'cache-control')
-  const pragma = field === undefined ? requestField(headers, 'pragma') : undefined
-  const read: Mutable = { noCache: false, noStore: false, onlyIfCached: false }
-  for (const [name, value] of directivesOf(field ?? '')) apply(read, name, value)
-  for (const [name] of directivesOf(pragma ?? '')) read.noCache ||= name === 'no-cache'
-  const hasOne = Object.values(read).some((value) => value !== false && value !== undefined)
-  return hasOne ? read : undefined
-}
-
-/** Adds one directive. If a directive is repeated, the stricter value counts. */
-function apply(read: Mutable, name: string, value: string | undefined): void {
-  const seconds = deltaSeconds(value)
-  const least = (present: number | undefined) =>
-    seconds === undefined ? present : Math.min(present ?? seconds, seconds)
-  if (name === 'no-cache') read.noCache = true
-  else if (name === 'no-store') read.noStore = true
-  else if (name === 'only-if-cached') read.onlyIfCached = true
-  else if (name === 'max-age') read.maxAgeS = least(read.maxAgeS)
-  else if (name === 'stale-if-error') read.staleIfErrorS = least(read.staleIfErrorS)
-  else if (name === 'max-stale' && value === undefined) read.maxStaleS ??= Number.POSITIVE_INFINITY
-  else if (name === 'max-stale') read.maxStaleS = least(read.maxStaleS)
-  else if (name === 'min-fresh' && seconds !== undefined)
-    read.minFreshS = Math.max(read.minFreshS ?? 0, seconds)
+  const read = new Map<string, number>()
+  for (const [name, value] of directivesOf(field ?? requestField(headers, 'pragma') ?? '')) {
+    if (field === undefined && name !== 'no-cache') continue
+    const needsNoNumber = FLAGS.has(name) || (name === 'max-stale' && value === undefined)
+    const number = needsNoNumber ? Number.POSITIVE_INFINITY : deltaSeconds(value)
+    if (number === undefined) continue
+    const stricter = name === 'min-fresh' ? Math.max : Math.min
+    read.set(name, stricter(read.get(name) ?? number, number))
+  }
+  return read
 }
 
 /** RFC 9111 §5.2.1.1 to §5.2.1.4: whether the client accepts a stored response. */
-export function isAcceptable(directives: RequestDirectives | undefined, offer: StoredAge): boolean {
-  if (directives === undefined) return true
-  const { noCache, maxAgeS, minFreshS, maxStaleS } = directives
-  if (noCache) return false
+export function isAcceptable(directives: CacheControl, offer: StoredAge): boolean {
+  if (directives.has('no-cache')) return false
+  const maxAgeS = directives.get('max-age')
+  const minFreshS = directives.get('min-fresh')
+  const maxStaleS = directives.get('max-stale')
   if (maxAgeS !== undefined && offer.ageMs > maxAgeS * 1000) return false
   if (minFreshS !== undefined && offer.freshForMs < minFreshS * 1000) return false
   if (offer.freshForMs > 0) return true
@@ -73,10 +53,8 @@ export function isAcceptable(directives: RequestDirectives | undefined, offer: S
  * RFC 5861 §4: whether the client accepts a stored response in place of an error.
  * https://www.rfc-editor.org/rfc/rfc5861.html#section-4
  */
-export function isAcceptableOnError(
-  directives: RequestDirectives | undefined,
-  offer: StoredAge,
-): boolean {
-  if (directives?.staleIfErrorS === undefined) return isAcceptable(directives, offer)
-  return -offer.freshForMs <= directives.staleIfErrorS * 1000
+export function isAcceptableOnError(directives: CacheControl, offer: StoredAge): boolean {
+  const seconds = directives.get('stale-if-error')
+  if (seconds === undefined) return isAcceptable(directives, offer)
+  return -offer.freshForMs <= seconds * 1000
 }
