@@ -2,7 +2,6 @@
 // defaults. Each check returns the value that the rest of the code uses.
 
 import { optionError } from '../errors.ts'
-import { TOKEN } from '../http/cache-status.ts'
 import { NEVER_STORED, STORED_BY_DEFAULT } from '../http/statuses.ts'
 import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
@@ -173,6 +172,9 @@ export function readWaitMs(where: string, value: unknown): number {
   if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
   throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
+
+/** A token (RFC 9651 §3.3.4). */
+const TOKEN = /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/
 
 /** The name becomes part of a header, so it must be a token. */
 export function readCacheName(where: string, value: unknown): string | undefined {

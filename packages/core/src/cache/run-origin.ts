@@ -74,7 +74,7 @@ export class OriginRun<Native> implements OriginObserver {
   readonly #lead: Lead
   readonly #behind: boolean
   /** Why the request goes to the origin, for Cache-Status. */
-  readonly #reason: 'uri-miss' | 'vary-miss' | 'stale'
+  readonly #fwd: 'uri-miss' | 'vary-miss' | 'stale'
   readonly #revalidation: Revalidation | undefined
   readonly #startedAt: number
   #inner: InnerCache | undefined
@@ -102,7 +102,7 @@ export class OriginRun<Native> implements OriginObserver {
     this.#by = by
     this.#lead = lead
     this.#behind = behind
-    this.#reason = behind || previous !== undefined ? 'stale' : missOf(by)
+    this.#fwd = behind || previous !== undefined ? 'stale' : missOf(by)
     this.#revalidation = previous && revalidationOf(previous, exchange.request)
     this.#startedAt = rt.clock.now()
     this.#config = config
@@ -124,7 +124,7 @@ export class OriginRun<Native> implements OriginObserver {
     }
     const detail = 'inner-cache'
     this.#end(notStored(detail, 200))
-    return statusField(cache.config, { type: 'forward', reason: this.#reason, detail })
+    return statusField(cache.config, { fwd: this.#fwd, detail })
   }
 
   onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision {
@@ -162,8 +162,7 @@ export class OriginRun<Native> implements OriginObserver {
     }
     if (stored && lacksValidator(head) && framework.allowsEtag?.(native) !== false)
       this.#minted = [['etag', mintEtag(whole, lead.fence)]]
-    const facts = { type: 'forward', reason: this.#reason, status, stored, detail } as const
-    const cacheStatus = statusField(config, facts)
+    const cacheStatus = statusField(config, { fwd: this.#fwd, status, stored, detail })
     const add = [...this.#minted, ...cacheStatus]
     const capture = refused === undefined
     const instead =

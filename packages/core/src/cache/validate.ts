@@ -81,7 +81,7 @@ export function replyUnchanged(
   detail: Detail | undefined,
 ): Reply {
   const now = rt.clock.now()
-  const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const
+  const facts = { fwd: 'stale', status: head.status, detail } as const
   if (newHead === undefined) return replyFrom(request, config, previous, stored, facts, now)
   const fields = toFields(newHead.headers.filter(([name]) => !PER_REPLY.has(name)))
   const entry = { ...stored, fields, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }

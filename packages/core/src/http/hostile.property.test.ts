@@ -4,7 +4,6 @@ import { cacheGroups, responseTags } from '../cache/subjects.ts'
 import { isLinear } from '../testing/cpu-time.ts'
 import { HOSTILE_PIECES, LONG, repeated, runs } from '../testing/hostile.ts'
 import { contentRange, selectRange } from './byte-range.ts'
-import { cacheStatus } from './cache-status.ts'
 import { conditionsFor, confirms, freshen, notModified } from './conditional.ts'
 import {
   deltaSeconds,
@@ -80,7 +79,6 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a path': (text) => canonicalPath(text),
   'a path under a pattern': (text) => matchesPattern('/a/:b/*rest', canonicalPath(`/${text}`)),
   'a pattern': (text) => patternProblem(`/${text}`) ?? matchesPattern(`/${text}`, '/a/b'),
-  'a detail of Cache-Status': (text) => cacheStatus('S', { type: 'hit', ttlS: 1, detail: text }),
 }
 
 const hostile = fc.oneof(
