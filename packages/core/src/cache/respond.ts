@@ -7,15 +7,15 @@ import type { LateReason } from '../events.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import type { CacheStatusFacts, Detail, ForwardReason } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
-import type { CacheControl } from '../http/freshness.ts'
-import { type Fields, toHeaders } from '../http/headers.ts'
-import { problem } from '../http/problem.ts'
 import {
+  type CacheControl,
   isAcceptableOnError,
   NO_DIRECTIVES,
   requestDirectives,
   type StoredAge,
-} from '../http/request-directives.ts'
+} from '../http/freshness.ts'
+import { type Fields, toHeaders } from '../http/headers.ts'
+import { problem } from '../http/problem.ts'
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
 import { confirmedCopy, freshCopy } from '../l1/purges.ts'

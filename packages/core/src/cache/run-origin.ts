@@ -3,9 +3,7 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, withJitter } from '../entry/entry.ts'
-import { conditionsFor, lacksValidator, mintEtag } from '../http/conditional.ts'
 import { headerValues, storableHeaders, toFields } from '../http/headers.ts'
-import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
 import type { FreeSlot } from '../lease/slots.ts'
 import {
@@ -21,6 +19,7 @@ import {
   OWN_FIELD,
   OWN_FIELDS,
 } from '../ports/exchange.ts'
+import { canonicalPath } from '../ports/key.ts'
 import { reportRefresh } from '../refresh-warnings.ts'
 import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
@@ -28,8 +27,11 @@ import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
   dropsPrevious,
   failedRun,
+  hasSubjects,
   isLeftToInner,
   judgeHead,
+  lacksValidator,
+  mintEtag,
   type NotStorableReason,
   notStored,
   refusalOf,
@@ -247,10 +249,12 @@ export class OriginRun<Native> implements OriginObserver {
     const { previous } = lead
     if (previous !== undefined && replacesBody(judgedHead, previous)) return 'status'
     if (lead.hasTimedOut) return verdict
-    const tagged = withSubjects(verdict, judgedHead, request, cache.config, natives)
+    const add = (to: Storable, config: CacheConfig<never>, of: Natives | undefined) =>
+      hasSubjects(judgedHead, config) ? withSubjects(to, judgedHead, request, config, of) : to
+    const tagged = add(verdict, cache.config, natives)
     const inner = this.#inner
     if (inner === undefined || typeof tagged === 'string') return tagged
-    return withSubjects(tagged, judgedHead, request, this.#config, inner.natives)
+    return add(tagged, this.#config, inner.natives)
   }
 
   #resultOf(end: OriginEnd): FillResult {
@@ -294,11 +298,6 @@ export class OriginRun<Native> implements OriginObserver {
   ) {
     const { cache, exchange } = this.#by
     const { target, host, headers: asked } = exchange.request
-    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs } = storable
-    const { keepMs: configured, jitter } = this.#config
-    const isRevalidated = configured > 0 && status === 200 && minted.length === 0
-    const keepMs = isRevalidated && conditionsFor(headers).length > 0 ? configured : 0
-    const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     const own = headerValues(headers, OWN_FIELD)
     const query = target.indexOf('?')
     const provenance = {
@@ -314,14 +313,14 @@ export class OriginRun<Native> implements OriginObserver {
       status,
       fields: toFields([...storableHeaders(headers), ...minted]),
       body,
-      initialAgeMs,
+      initialAgeMs: storable.initialAgeMs,
       vary: selectFields(storable.varyNames, asked),
       provenance,
       minted: minted.length > 0 || undefined,
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
-    const lifetimes = withJitter(windows, jitter, cache.rt.random)
+    const lifetimes = withJitter(storable, this.#config.jitter, cache.rt.random)
     return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }

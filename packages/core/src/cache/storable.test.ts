@@ -35,6 +35,7 @@ describe('the lifetime of a response', () => {
       freshMs: 10_000,
       staleWhileRevalidateMs: 0,
       staleIfErrorMs: 0,
+      keepMs: 0,
       initialAgeMs: 0,
       varyNames: [],
       subjects: [],

@@ -1,6 +1,7 @@
 // Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
+import { hash } from 'node:crypto'
 import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { NotStoredDetail } from '../http/cache-status.ts'
@@ -27,6 +28,8 @@ export interface Storable {
   /** Both stale windows begin when freshness ends. */
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  /** A 304 can confirm the entry for this time after freshness ends. */
+  readonly keepMs: number
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
   /** Tags and cache groups. Empty until withSubjects() adds them. */
@@ -74,6 +77,7 @@ export function judgeHead<Native>(
       ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
     staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
+    keepMs: head.status === 200 && !lacksValidator(head) ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
@@ -211,6 +215,18 @@ export function dropsPrevious(status: number | undefined): boolean {
   return status === 304 || (status !== undefined && NEGATIVE.has(status))
 }
 
+/** Response fields with tags or cache groups. */
+const SUBJECT_FIELDS: ReadonlySet<string> = new Set(['surrogate-key', 'cache-tag', 'cache-groups'])
+
+/** Whether withSubjects() may find subjects. Hardly any response has some. */
+export function hasSubjects(
+  { headers }: CapturedHead,
+  { tags, invalidateOn }: CacheConfig<never>,
+): boolean {
+  for (const [name] of headers) if (SUBJECT_FIELDS.has(name)) return true
+  return tags !== undefined || invalidateOn === 'all'
+}
+
 /** The result of a run whose response is not storable. */
 export function notStored(reason: NotStorableReason, status: number): FillResult {
   if (reason !== 'server-error') {
@@ -264,4 +280,23 @@ export function refusalOf(
  */
 export function replacesBody({ status }: CapturedHead, { entry }: HeldEntry): boolean {
   return (status === 204 || status === 205) && entry.body.byteLength > 0
+}
+
+// A generated ETag for a stored response without a validator, so that clients can revalidate it. It
+// is weak, because a middleware before the cache may compress the body and keep the ETag.
+
+/** Whether the cache may add an ETag: to a 200 without a validator. */
+export function lacksValidator({ status, headers }: CapturedHead): boolean {
+  return status === 200 && !headers.some(([name]) => name === 'etag' || name === 'last-modified')
+}
+
+/**
+ * RFC 9110 §8.8.3: a digest of the body, if all of it is known already (`whole`). Then the ETag
+ * does not change if a refresh returns the same body. Otherwise a digest of the fence, which is
+ * unique. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
+ */
+export function mintEtag(whole: Uint8Array | undefined, fence: string): string {
+  // 132 bits of SHA-256, so that two different inputs do not get the same digest by chance.
+  const digest = hash('sha256', whole ?? fence, 'base64url').slice(0, 22)
+  return `W/"${whole === undefined ? 's-' : ''}${digest}"`
 }

@@ -27,7 +27,6 @@ export function withSubjects(
   const tags = config.tags === undefined ? NONE : callTagsOption(config, 'tags', natives)
   if (tags === undefined) return 'tags'
   const all = config.invalidateOn === 'all' ? [middlewareSubject(config.cacheName ?? '')] : NONE
-  if (fieldTags.length + groups.length + tags.length + all.length === 0) return verdict
   const subjects = new Set(verdict.subjects)
   for (const tag of fieldTags) subjects.add(tagSubject(tag))
   for (const group of groups) subjects.add(groupSubject(originOf(request), group))

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { cacheGroups, responseTags } from '../cache/subjects.ts'
+import { canonicalPath } from '../ports/key.ts'
 import { isLinear } from '../testing/cpu-time.ts'
 import { HOSTILE_PIECES, LONG, repeated, runs } from '../testing/hostile.ts'
 import { contentRange, selectRange } from './byte-range.ts'
@@ -10,14 +11,16 @@ import {
   directivesOf,
   explicitLifetimeMs,
   initialAgeMs,
+  isAcceptable,
+  isAcceptableOnError,
   parseCacheControl,
   parseHttpDate,
+  requestDirectives,
   responseDirectives,
 } from './freshness.ts'
 import { requestField, reusableHeaders, storableHeaders, trimOws } from './headers.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
-import { isAcceptable, isAcceptableOnError, requestDirectives } from './request-directives.ts'
-import { canonicalPath, matchesPattern, patternProblem } from './route-pattern.ts'
+import { matchesPattern, patternProblem } from './route-pattern.ts'
 import { parseDictionary, parseList } from './structured-fields.ts'
 import { normaliseField, selectFields, selects, varyNames } from './vary.ts'
 

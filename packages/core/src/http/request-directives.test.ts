@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import type { RequestHeaders } from './headers.ts'
 import {
   isAcceptable,
   isAcceptableOnError,
   NO_DIRECTIVES,
   requestDirectives,
   type StoredAge,
-} from './request-directives.ts'
+} from './freshness.ts'
+import type { RequestHeaders } from './headers.ts'
 
 const said = (cacheControl: string) => requestDirectives({ 'cache-control': cacheControl })
 const all = (headers: RequestHeaders) => Object.fromEntries(requestDirectives(headers))
