@@ -106,7 +106,7 @@ export const STORING: readonly Mutation[] = [
         file: SOURCE.run,
         from: `const storable = this.#storable
     if (storable === undefined) return { type: 'abandoned' }`,
-        to: `const storable = this.#storable ?? { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [], subjects: [] }
+        to: `const storable = this.#storable ?? { 'freshMs': 1, 'staleWhileRevalidateMs': 0, 'staleIfErrorMs': 0, 'keepMs': 0, initialAgeMs: 0, varyNames: [], subjects: [] }
     if (this.#status === undefined) return { type: 'abandoned' }`,
       },
     ],
