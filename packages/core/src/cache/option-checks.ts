@@ -2,7 +2,6 @@
 // defaults. Each check returns the value that the rest of the code uses.
 
 import { optionError } from '../errors.ts'
-import { NEVER_STORED, STORED_BY_DEFAULT } from '../http/statuses.ts'
 import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags, type TagsRule } from '../tags.ts'
@@ -125,6 +124,17 @@ export function readAuthorization(where: string, value: unknown): AuthorizationR
   }
   return { ignore: lowerSorted(names) }
 }
+
+/** Statuses that are stored although the response names no lifetime. The default of `statuses`. */
+const STORED_BY_DEFAULT: ReadonlySet<number> = new Set([200, 203, 300, 301, 308])
+
+/**
+ * Statuses that are never stored. Such a response is for one caller, for one moment or for a part
+ * of the body. A 304 has no body to store.
+ */
+export const NEVER_STORED: ReadonlySet<number> = new Set([
+  206, 304, 401, 403, 407, 408, 421, 425, 429,
+])
 
 export function readStatuses(where: string, value: unknown): ReadonlySet<number> {
   if (value === undefined) return STORED_BY_DEFAULT

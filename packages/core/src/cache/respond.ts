@@ -16,14 +16,12 @@ import {
 } from '../http/freshness.ts'
 import { type Fields, toHeaders } from '../http/headers.ts'
 import { problem } from '../http/problem.ts'
-import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
 import { confirmedCopy, freshCopy } from '../l1/purges.ts'
 import type { BodyKind, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
-import type { CacheConfig } from './cache-options.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheConfig, CacheParts } from './cache-options.ts'
 
 /**
  * The reply of the fast path, which creates no promise. Undefined for any other request: then the
@@ -236,6 +234,17 @@ export function sharedFailure(
   )
 }
 
+/** The phrase of a status (RFC 9110 §15.6). */
+function titleOf(status: number): string {
+  const titles: Readonly<Record<number, string>> = {
+    501: 'Not Implemented',
+    502: 'Bad Gateway',
+    503: 'Service Unavailable',
+    504: 'Gateway Timeout',
+  }
+  return titles[status] ?? 'Internal Server Error'
+}
+
 /**
  * The 504 for `only-if-cached` without a stored response (RFC 9111 §5.2.1.7). It has no
  * Cache-Status, because the request was neither a hit nor forwarded.
@@ -255,6 +264,9 @@ export function serviceUnavailable(config: CacheConfig<never>, fwd: ForwardReaso
     ...statusField(config, { fwd, collapsed: false, detail: 'wait-timeout' }),
   ])
 }
+
+/** RFC 5861 §4: the error statuses that a stale response may replace. */
+const STALE_IF_ERROR_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 
 /**
  * The reply from a stale entry, in place of an error or of a response that takes too long (RFC 5861

@@ -21,8 +21,7 @@ import {
 } from '../ports/exchange.ts'
 import { canonicalPath } from '../ports/key.ts'
 import { reportRefresh } from '../refresh-warnings.ts'
-import type { CacheConfig } from './cache-options.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheConfig, CacheParts } from './cache-options.ts'
 import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
   dropsPrevious,

@@ -13,7 +13,7 @@ export type ForwardReason =
   | 'stale'
   | 'partial'
 
-/** What the field says about one request. */
+/** The facts of one request. */
 export interface CacheStatusFacts {
   /** Why the request was forwarded. Undefined: it was a hit. */
   readonly fwd?: ForwardReason | undefined
@@ -27,7 +27,8 @@ export interface CacheStatusFacts {
   readonly detail?: Detail | undefined
 }
 
-// All `detail` values. Each is a token (RFC 9651 §3.3.4). docs/guide/why-nothing-is-cached.md has a row for each (tested).
+// All `detail` values. Each is a token (RFC 9651 §3.3.4). docs/guide/why-nothing-is-cached.md has a
+// row for each (tested).
 
 /** Reasons for which a request bypasses the cache. */
 export const BYPASS_DETAILS = [
