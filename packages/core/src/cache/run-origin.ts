@@ -164,16 +164,13 @@ export class OriginRun<Native> implements OriginObserver {
     if (stored && lacksValidator(head) && framework.allowsEtag?.(native) !== false)
       this.#minted = [['etag', mintEtag(whole, lead.fence)]]
     const cacheStatus = statusField(config, { fwd: this.#fwd, status, stored, detail })
-    const add = [...this.#minted, ...cacheStatus]
+    const minted = this.#minted
+    const add = [...minted, ...cacheStatus]
     const capture = refused === undefined
     const instead =
       this.#behind || asksForWhole(request.headers)
         ? undefined
-        : leaderReply(request, {
-            ...{ status, headers: head.headers, store: capture, added: add },
-            ...{ isTooLarge: refused === 'too-large', cacheStatus },
-            ...{ whole, wallNow },
-          })
+        : leaderReply(request, { ...head, refused, minted, cacheStatus, whole, wallNow })
     return { action: 'send', capture, add, remove: OWN_FIELDS, instead }
   }
 

@@ -51,13 +51,11 @@ const IN_304: ReadonlySet<string> = new Set([
 ])
 
 /**
- * RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats, and the field `also`. Without
- * those of CORS, scripts of other origins could not send `If-None-Match` of their own.
+ * RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats. Without those of CORS, scripts
+ * of other origins could not send `If-None-Match` of their own.
  */
-export function headersOf304(headers: HeaderList, also?: string): HeaderList {
-  return headers.filter(
-    ([name]) => IN_304.has(name) || name === also || name.startsWith('access-control-'),
-  )
+export function headersOf304(headers: HeaderList): HeaderList {
+  return headers.filter(([name]) => IN_304.has(name) || name.startsWith('access-control-'))
 }
 
 // Revalidation of a stored response: its conditions, and its update by a 304 (Not Modified).
