@@ -187,10 +187,10 @@ export function toFields(headers: HeaderList): Fields {
 
 /** Copies header fields as `toFields` does, but as a list of pairs. */
 export function ownHeaders(headers: HeaderList): HeaderList {
-  return headers.map(([name, value]) => [
-    COMMON.get(name) ?? detachedText(name),
-    ownValue(name, value),
-  ])
+  const own: Array<HeaderList[number]> = []
+  for (const [name, value] of headers)
+    own.push([COMMON.get(name) ?? detachedText(name), ownValue(name, value)])
+  return own
 }
 
 function ownValue(name: string, value: string): string {
