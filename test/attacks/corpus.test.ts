@@ -12,12 +12,9 @@ import { selectRange } from '../../packages/core/src/http/byte-range.ts'
 import { notModified } from '../../packages/core/src/http/conditional.ts'
 import { parseHttpDate } from '../../packages/core/src/http/freshness.ts'
 import { parseIdempotencyKey } from '../../packages/core/src/http/idempotency-key.ts'
-import {
-  canonicalPath,
-  matchesPattern,
-  patternProblem,
-} from '../../packages/core/src/http/route-pattern.ts'
+import { matchesPattern, patternProblem } from '../../packages/core/src/http/route-pattern.ts'
 import { varyNames } from '../../packages/core/src/http/vary.ts'
+import { canonicalPath } from '../../packages/core/src/ports/key.ts'
 
 const FOLDER = new URL('./corpus/', import.meta.url)
 const GET = { method: 'GET', scheme: 'http', host: 'shop.test', target: '/', headers: {} }
@@ -28,7 +25,7 @@ const READERS: Readonly<Record<string, (...inputs: never[]) => unknown>> = {
   storable: (ttlMs: number | null, headers: Array<[string, string]>) => {
     const options = ttlMs === null ? {} : { ttlMs }
     const said = judgeHead({ status: 200, headers }, GET, readCacheOptions(options), NOW)
-    return said.store ? said.freshMs : said.reason
+    return typeof said === 'string' ? said : said.freshMs
   },
   dates: (text: string) => {
     const time = parseHttpDate(text)

@@ -5,10 +5,10 @@ import { audit, type ReadLog } from './cache/audit.ts'
 import {
   CACHE_FUNCTION,
   type CacheConfig,
+  type CacheParts,
   type CacheRules,
   readCacheOptions,
 } from './cache/cache-options.ts'
-import type { CacheParts } from './cache/cache-parts.ts'
 import { FirstRequests } from './cache/first-requests.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { cacheKey } from './cache/key.ts'
@@ -138,7 +138,7 @@ function innerCache<Native>(
   const refused = admit(request, native, config)
   // If the inner `bypass` option refused the request, the outer cache must not store the response.
   // NO_KEY ensures that. For any other reason, the options of the outer cache decide.
-  if (refused !== undefined && refused.reason !== 'option') return undefined
+  if (refused !== undefined && refused !== 'option') return undefined
   const { rewritten, chosenBy } = request
   const keyOf: InnerCache['keyOf'] = (outer) =>
     refused ? NO_KEY : cacheKey({ ...outer, rewritten, chosenBy }, native, config, [])

@@ -4,9 +4,9 @@
 import { customKey } from './cache/key.ts'
 import { purgeKey } from './engine/messages.ts'
 import { optionError, show, storeUnavailable } from './errors.ts'
-import { canonicalPath, patternMeant, patternProblem } from './http/route-pattern.ts'
+import { patternMeant, patternProblem } from './http/route-pattern.ts'
 import { type Bag, checkNames, flag, readOptions } from './options.ts'
-import { dataKey } from './ports/key.ts'
+import { canonicalPath, dataKey } from './ports/key.ts'
 import { ALL, cacheSubject, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 import type { Runtime } from './runtime.ts'
 

@@ -63,7 +63,7 @@ export function requestKey(
   const content = body && queryContent(request.headers, body, config, undefined)
   if (typeof content === 'object') request.content = content
   const refused = typeof content === 'string' ? content : undefined
-  const bypass = admit(request, undefined, config)?.reason ?? refused
+  const bypass = admit(request, undefined, config) ?? refused
   return {
     key: cacheKey(request, undefined, config, learned),
     ...(bypass !== undefined && { bypass }),

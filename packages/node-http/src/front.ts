@@ -1,12 +1,13 @@
-// stampedeFront: a cache in front of a request listener. A hit never reaches the listener.
+// Fronts of a request listener: a cache, whose hits never reach the listener, and idempotency keys.
 
 import { type IncomingMessage, METHODS, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import { inspect } from 'node:util'
-import type { CacheOptions } from '@stampede/core'
-import { createHttpCache } from '@stampede/core/adapter'
+import type { Attempt, CacheOptions, IdempotencyOptions } from '@stampede/core'
+import { createHttpCache, createHttpIdempotency } from '@stampede/core/adapter'
 import { optionError } from '@stampede/core/store'
 import { createNodeCache } from './node-exchange.ts'
+import { createNodeIdempotency } from './node-idempotency.ts'
 import { hasLeft } from './request/client-gone.ts'
 import { addressOf } from './request/read-request.ts'
 import { breakOff } from './response/write-response.ts'
@@ -41,31 +42,24 @@ export function stampedeFront(
   options?: CacheOptions<never, never>,
 ): (req: never, res: never) => void {
   if (typeof listener !== 'function') throw optionError('stampedeFront', listener, PASS_A_LISTENER)
+  const rules = options as CacheOptions<IncomingMessage, ServerResponse> | undefined
+  const visit = createNodeCache(createHttpCache(rules, { methods: METHODS }))
   // The compatibility objects of HTTP/2 have all the members used here.
-  return frontOf(listener as Listener, options as CacheOptions<IncomingMessage, ServerResponse>)
-}
-
-function frontOf(
-  listener: Listener,
-  options: CacheOptions<IncomingMessage, ServerResponse> | undefined,
-): (req: IncomingMessage, res: ServerResponse) => void {
-  const visit = createNodeCache(createHttpCache(options, { methods: METHODS }))
-  return function stampedeFront(this: unknown, req, res): void {
+  return function stampedeFront(this: unknown, req: IncomingMessage, res: ServerResponse): void {
     const address = addressOf(req)
-    const next = passTo(listener, this, req, res, address.target)
+    const next = passTo(listener as Listener, this, req, res, address.target)
     const dispatch: Dispatch = (...again) => Reflect.apply(stampedeFront, this, again)
     visit({ req, res, next, native: req, address, dispatch })
   }
 }
 
-export const PASS_A_LISTENER =
-  'pass an Express app, app.callback() of Koa, or any (req, res) listener'
+const PASS_A_LISTENER = 'pass an Express app, app.callback() of Koa, or any (req, res) listener'
 
 /**
  * Returns a function that passes the request to the listener, as the server does. With an error, or
  * after an error of the listener, it warns and responds 500.
  */
-export function passTo(
+function passTo(
   listener: Listener,
   server: unknown,
   req: IncomingMessage,
@@ -116,4 +110,49 @@ function fail(res: ServerResponse): void {
   }
   for (const name of res.getHeaderNames()) res.removeHeader(name)
   res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
+}
+
+// Idempotency keys in front of a listener
+
+/** A request with the attempt, which `idempotentFront` sets if the request has a key. */
+type WithAttempt<Req> = Req & { idempotency?: Attempt }
+
+/**
+ * Returns a listener that runs `listener` once for each idempotency key. A repeated request gets
+ * the stored response. `listener` gets the attempt as `req.idempotency`. The returned listener
+ * never throws or rejects: an error of `listener` becomes a 500 and a `StampedeFrontWarning` of the
+ * process. If the client has left, an empty response that may have a body is not stored, because
+ * some frameworks then send no body. Throws `ERR_STAMPEDE_OPTION` if an option is invalid.
+ *
+ * @example
+ * http.createServer(idempotentFront(app, { stampede, scope: (req) => userOf(req) }))
+ */
+export function idempotentFront(
+  listener: Listener<WithAttempt<IncomingMessage>>,
+  options: IdempotencyOptions<IncomingMessage>,
+): (req: IncomingMessage, res: ServerResponse) => void
+/**
+ * Returns such a listener for the request and response objects of node:http2 (its compatibility
+ * API).
+ */
+export function idempotentFront(
+  listener: Listener<WithAttempt<Http2ServerRequest>, Http2ServerResponse>,
+  options: IdempotencyOptions<Http2ServerRequest>,
+): (req: Http2ServerRequest, res: Http2ServerResponse) => void
+export function idempotentFront(
+  listener: Listener<never, never>,
+  options: IdempotencyOptions<never>,
+): (req: never, res: never) => void {
+  if (typeof listener !== 'function')
+    throw optionError('idempotentFront', listener, PASS_A_LISTENER)
+  const visit = createNodeIdempotency<WithAttempt<IncomingMessage>>(createHttpIdempotency(options))
+  return function idempotentFront(this: unknown, req: WithAttempt<IncomingMessage>, res): void {
+    const address = addressOf(req)
+    // The compatibility objects of HTTP/2 have all the members used here.
+    const next = passTo(listener as Listener, this, req, res, address.target)
+    const attach = (attempt: Attempt): void => {
+      req.idempotency = attempt
+    }
+    visit({ req, res, next, native: req, address, attach, isFront: true })
+  }
 }

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import express from 'express'
 import Koa from 'koa'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { idempotentFront } from './idempotent-front.ts'
+import { idempotentFront } from './front.ts'
 import { deferred } from './testing/deferred.ts'
 import { rawRequest, serve, serveHttp2, startRequest } from './testing/raw-client.ts'
 

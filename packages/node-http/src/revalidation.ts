@@ -7,7 +7,7 @@ import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import type { OriginObserver } from '@stampede/core/adapter'
-import { withoutRaw } from './request/conditionals.ts'
+import { without, withoutRaw } from './request/conditionals.ts'
 import { inheritLogin } from './request/read-request.ts'
 
 /**
@@ -190,8 +190,9 @@ export function createDetachedPair(
   const added = body === undefined ? {} : { 'content-type': type, 'content-length': length }
   const lists = Object.entries(added).map(([name, value]) => [name, [value]])
   req.rawHeaders = [...withoutRaw(from.rawHeaders, LEFT_OUT), ...Object.entries(added).flat()]
-  req.headers = { ...kept(from.headers), ...added }
-  req.headersDistinct = { ...kept(from.headersDistinct), ...Object.fromEntries(lists) }
+  req.headers = { ...without(from.headers, LEFT_OUT), ...added }
+  const distinct = without(from.headersDistinct, LEFT_OUT)
+  req.headersDistinct = { ...distinct, ...Object.fromEntries(lists) }
   req.complete = true
   if (body !== undefined && body.byteLength > 0) req.push(body)
   req.push(null)
@@ -213,12 +214,6 @@ function responseOn(socket: Socket, req: IncomingMessage): ServerResponse {
   // Closing a finished response frees its resources. Node's server does the same.
   res.once('finish', () => socket.destroy())
   return res
-}
-
-function kept<T extends object>(fields: T): T {
-  const copy = { ...fields }
-  for (const name of LEFT_OUT) Reflect.deleteProperty(copy, name)
-  return copy
 }
 
 /** The members of a net.Socket that the classes of node:http and frameworks use. */

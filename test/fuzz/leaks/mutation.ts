@@ -26,7 +26,7 @@ export const SOURCE = {
   storable: 'core/src/cache/storable.ts',
   key: 'core/src/cache/key.ts',
   run: 'core/src/cache/run-origin.ts',
-  statuses: 'core/src/http/statuses.ts',
+  statuses: 'core/src/cache/option-checks.ts',
   respond: 'core/src/cache/respond.ts',
   handle: 'core/src/cache/handle-cached.ts',
   admit: 'core/src/cache/admit.ts',

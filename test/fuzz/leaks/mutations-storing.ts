@@ -38,13 +38,14 @@ export const STORING: readonly Mutation[] = [
     'if (passed !== undefined) setFields(res, passed, overHttp2)',
     'if (passed === res) setFields(res, passed, overHttp2)',
   ),
-  drop('private is ignored', SOURCE.storable, "if (cc.private) return 'private'"),
-  drop('no-store is ignored', SOURCE.storable, "if (cc.noStore) return 'no-store'"),
-  drop('no-cache is ignored', SOURCE.storable, "if (cc.noCache) return 'no-cache'"),
+  drop('private is ignored', SOURCE.storable, "'private', 'no-cache'] as", "'no-cache'] as"),
+  drop('no-store is ignored', SOURCE.storable, "['no-store', 'private'", "['private'"),
+  drop('no-cache is ignored', SOURCE.storable, "'private', 'no-cache'] as", "'private'] as"),
   drop(
     'Pragma: no-cache is ignored',
-    SOURCE.storable,
-    "if (pragma.length > 0 && parseCacheControl(pragma).noCache) return 'no-cache'",
+    SOURCE.control,
+    "parseCacheControl(hasPragma ? ['no-cache'] : lines)",
+    'parseCacheControl(lines)',
   ),
   drop(
     'directives are recognised in lower case only',
@@ -55,8 +56,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'directives with a value, such as private="", are ignored',
     SOURCE.control,
-    'if (flag !== undefined) read',
-    'if (flag !== undefined && value === undefined) read',
+    'read.set(name, Math.min(read.get(name)',
+    'if (value === undefined || /^\\d/.test(value)) read.set(name, Math.min(read.get(name)',
   ),
   drop(
     'only the first line of Cache-Control is parsed',
@@ -93,16 +94,20 @@ export const STORING: readonly Mutation[] = [
     edits: [
       {
         file: SOURCE.run,
-        from: 'if (!verdict.store) this.#end(notStored(verdict, head.status))',
+        from: 'if (refused !== undefined) this.#end(notStored(refused, status))',
         to: '',
       },
-      { file: SOURCE.run, from: 'const capture = verdict.store', to: 'const capture = true' },
       {
         file: SOURCE.run,
-        from: `const verdict = this.#verdict
-    if (verdict === undefined || !verdict.store) return { type: 'abandoned' }`,
-        to: `const verdict = this.#verdict?.store === false ? { store: true, freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [], subjects: [] } : this.#verdict
-        if (verdict === undefined) return { type: 'abandoned' }`,
+        from: 'const capture = refused === undefined',
+        to: 'const capture = true',
+      },
+      {
+        file: SOURCE.run,
+        from: `const storable = this.#storable
+    if (storable === undefined) return { type: 'abandoned' }`,
+        to: `const storable = this.#storable ?? { 'freshMs': 1, 'staleWhileRevalidateMs': 0, 'staleIfErrorMs': 0, 'keepMs': 0, initialAgeMs: 0, varyNames: [], subjects: [] }
+    if (this.#status === undefined) return { type: 'abandoned' }`,
       },
     ],
   },

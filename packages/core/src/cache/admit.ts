@@ -14,15 +14,11 @@ import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-options.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheConfig, CacheParts } from './cache-options.ts'
 import { callOption, isKeyed } from './key.ts'
 
-/** The reason for which a request bypasses the cache, and the parameter `fwd` of Cache-Status. */
-export interface Bypass {
-  readonly reason: BypassDetail | 'method'
-  readonly fwd: 'bypass' | 'method'
-}
+/** The reason for which a request bypasses the cache. */
+export type Bypass = BypassDetail | 'method'
 
 /**
  * Returns `undefined` if the request may use the cache. Throws if the `bypass` option throws or
@@ -33,16 +29,16 @@ export function admit<Native>(
   native: Native,
   config: CacheConfig<Native>,
 ): Bypass | undefined {
-  if (!config.methods.has(request.method)) return { reason: 'method', fwd: 'method' }
+  if (!config.methods.has(request.method)) return 'method'
   // Hardly any request has such a field. Without one, later checks need not loop over the fields.
   let hasBypassField = false
   for (const name in request.headers) if (isBypassField(name)) hasBypassField = true
-  const reason =
+  return (
     request.lostLines ??
     shapeReason(request, hasBypassField) ??
     credentialReason(request, config, hasBypassField) ??
     (config.bypass && optionReason(native, config.bypass))
-  return reason === undefined ? undefined : { reason, fwd: 'bypass' }
+  )
 }
 
 /**

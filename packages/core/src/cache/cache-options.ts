@@ -1,5 +1,6 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
-// than one value are in option-checks.ts. The checked options are frozen and complete.
+// than one value are in option-checks.ts. The checked options are frozen and complete. Here is also
+// the type of the parts of one stampedeCache.
 
 import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
 import {
@@ -14,8 +15,11 @@ import {
   readOptions,
   unchecked,
 } from '../options.ts'
+import type { Framework } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
 import { type ResponseTags, TAGS, type Tags, type TagsConfig } from '../tags.ts'
 import { AUDIT, type AuditRules } from './audit.ts'
+import type { FirstRequests } from './first-requests.ts'
 import {
   type AuthorizationRule,
   type CookiesRule,
@@ -34,6 +38,7 @@ import {
   readWaitMs,
   refuseBodyRules,
 } from './option-checks.ts'
+import type { VaryIndex } from './vary-index.ts'
 
 export const CACHE_FUNCTION = 'stampedeCache'
 
@@ -235,6 +240,16 @@ export interface CacheConfig<Native = unknown>
     Converted {
   /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
   readonly cacheName: string | undefined
+}
+
+/** The parts of one stampedeCache that its requests share. */
+export interface CacheParts<Native = never> {
+  readonly rt: Runtime
+  readonly config: CacheConfig<Native>
+  readonly framework: Framework<Native>
+  /** Created with the first `Vary` field that a request does not match. */
+  index: VaryIndex | undefined
+  readonly first: FirstRequests
 }
 
 /** Options that have another form after the check. */

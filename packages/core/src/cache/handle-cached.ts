@@ -17,14 +17,14 @@ import { readWithoutLease } from '../engine/lookup.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import type { RouteCounts } from '../entry/counts.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import type { Detail, DetailedFacts, ForwardReason } from '../http/cache-status.ts'
+import type { CacheStatusFacts, Detail, ForwardReason } from '../http/cache-status.ts'
+import { type CacheControl, isAcceptable } from '../http/freshness.ts'
 import { likenessOf } from '../http/likeness.ts'
-import { isAcceptable, type RequestDirectives } from '../http/request-directives.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import { admit, type Bypass, isBeyondEntries, keepLargePath } from './admit.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheParts } from './cache-options.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
 import { readContent } from './query-content.ts'
@@ -48,8 +48,6 @@ import { VaryIndex } from './vary-index.ts'
 
 type Done = void | Promise<void>
 
-const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
-
 /**
  * Handles one request. Throws or rejects only with errors of the options `key`, `identity` and
  * `bypass`, or of the app, or with `ERR_STAMPEDE_BODY_UNSEEN`.
@@ -57,7 +55,11 @@ const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchange<Native>): Done {
   const { request, native } = exchange
   const { rt, config, index } = cache
-  const refused = rt.closed ? CLOSED : request.content ? undefined : admit(request, native, config)
+  const refused = rt.closed
+    ? 'closed'
+    : request.content
+      ? undefined
+      : admit(request, native, config)
   if (refused !== undefined) return bypass(cache, exchange, refused)
   if (request.method === 'QUERY' && !request.content) return handleQuery(cache, exchange)
   const plainKey = cacheKey(request, native, config, [])
@@ -74,27 +76,25 @@ async function handleQuery<Native>(
   exchange: Exchange<Native>,
 ): Promise<void> {
   const reason = await readContent(exchange, cache.config)
-  return reason ? bypass(cache, exchange, { fwd: 'bypass', reason }) : handleCached(cache, exchange)
+  return reason ? bypass(cache, exchange, reason) : handleCached(cache, exchange)
 }
 
 /** Sends a request to the handler without the cache. An unsafe request still purges responses. */
 function bypass<Native>(
   cache: CacheParts<Native>,
   exchange: Exchange<Native>,
-  { fwd, reason }: Bypass,
+  reason: Bypass,
 ): Done {
   const { rt, config, framework, first } = cache
   if (!first.isOver) first.count(exchange.request, reason)
   rt.counts.bypass(reason, framework.routeOf?.(exchange.native))
-  const detail = reason === 'method' ? undefined : reason
-  const status = statusField(config, { type: 'forward', reason: fwd, detail })
-  const watch = reason === 'method' ? { onHead: invalidation(cache, exchange) } : undefined
-  return exchange.forward(status, watch)
+  if (reason !== 'method')
+    return exchange.forward(statusField(config, { fwd: 'bypass', detail: reason }))
+  const onHead = invalidation(cache, exchange)
+  return exchange.forward(statusField(config, { fwd: reason }), { onHead })
 }
 
 const NONE: readonly string[] = []
-const TOO_MANY_VARIANTS = { fwd: 'bypass', reason: 'too-many-variants' } as const
-const NOT_A_RESPONSE = { fwd: 'bypass', reason: 'not-a-response' } as const
 
 /** After this many lookups that found another variant, the request bypasses the cache. */
 const MOST_MISMATCHES = 3
@@ -113,7 +113,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   readonly cache: CacheParts<Native>
   readonly exchange: Exchange<Native>
   readonly plainKey: string
-  readonly #directives: RequestDirectives | undefined
+  readonly #directives: CacheControl
 
   constructor(
     cache: CacheParts<Native>,
@@ -135,11 +135,12 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     const { rt, config, index } = this.cache
     const { request } = this.exchange
     const plainKey = this.plainKey
-    const directives = this.#directives
     const isFilled = this.#key === plainKey || freshCopy(rt, this.#key, rt.clock.now())
     if (!isFilled && index?.isOutdated(rt, plainKey)) this.#key = plainKey
     if (this.#key === plainKey) this.names = index?.formerNames(plainKey) ?? NONE
-    const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
+    const said = this.#directives
+    const readsOnly =
+      request.method === 'HEAD' || said.has('no-store') || said.has('only-if-cached')
     const hasRange = request.headers.range !== undefined
     if (readsOnly || (hasRange && isBeyondEntries(this.cache, request, this.#key)))
       return this.#respondStored()
@@ -160,7 +161,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     index.learn(rt, plainKey, this.#key === plainKey ? [] : this.names, held)
     this.#mismatches += 1
     if (this.#mismatches >= MOST_MISMATCHES)
-      return bypass(this.cache, this.exchange, TOO_MANY_VARIANTS)
+      return bypass(this.cache, this.exchange, 'too-many-variants')
     this.names = index.namesFor(plainKey, request.headers)
     this.#key = this.names.length === 0 ? plainKey : cacheKey(request, native, config, this.names)
     return this.lookUp()
@@ -232,7 +233,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     const { rt, config, first } = this.cache
     const { request } = this.exchange
     const { entry } = held
-    if (entry.type !== 'response') return bypass(this.cache, this.exchange, NOT_A_RESPONSE)
+    if (entry.type !== 'response') return bypass(this.cache, this.exchange, 'not-a-response')
     if (!selects(entry, request.headers)) return this.#lookUpVariant(held)
     const now = rt.clock.now()
     // The entry of a fill is new, so the directives of the request need no check.
@@ -240,11 +241,11 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
       return this.#respondMissing(stale ? 'stale' : 'request')
     if (!first.isOver) first.count(request, 'hit')
     const ttlS = (held.staleAt - now) / 1000
-    let facts: DetailedFacts = { type: 'hit', ttlS }
+    let facts: CacheStatusFacts = { ttlS }
     if (from === 'fill') {
       const { status, provenance } = entry
       rt.counts.route(provenance.route).misses += 1
-      facts = { type: 'forward', reason: missOf(this), status, ttlS, collapsed: true }
+      facts = { fwd: missOf(this), status, ttlS, collapsed: true }
     } else {
       rt.events.hit(this.#key, from, stale)
       rt.counts.served(held, stale ? 'revalidate' : undefined)
@@ -257,17 +258,13 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   }
 
   #respondMissing(reason: ForwardReason): Done {
-    const detail = this.#directives?.noStore ? 'request-no-store' : undefined
-    if (!this.#directives?.onlyIfCached) return this.#forward(detail, {}, reason)
+    const detail = this.#directives.has('no-store') ? 'request-no-store' : undefined
+    if (!this.#directives.has('only-if-cached')) return this.#forward(detail, {}, reason)
     this.#countMiss()
     return this.exchange.send(gatewayTimeout())
   }
 
-  #forward(
-    detail: Detail | undefined,
-    watch: RunWatch,
-    reason: ForwardReason = missOf(this),
-  ): Done {
+  #forward(detail: Detail | undefined, watch: RunWatch, fwd: ForwardReason = missOf(this)): Done {
     const { rt, config, framework } = this.cache
     const route = this.#countMiss()
     const startedAt = rt.clock.now()
@@ -278,7 +275,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
       watch.onEnd?.()
     }
     route.runs += 1
-    const status = statusField(config, { type: 'forward', reason, detail })
+    const status = statusField(config, { fwd, detail })
     return this.exchange.forward(status, { ...watch, onEnd })
   }
 

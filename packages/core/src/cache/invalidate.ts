@@ -10,12 +10,11 @@
 
 import { forget, purgeKey } from '../engine/messages.ts'
 import { headerValue } from '../http/headers.ts'
-import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
+import { canonicalPath } from '../ports/key.ts'
 import { groupSubject, middlewareSubject, pathSubject, tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-options.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheConfig, CacheParts } from './cache-options.ts'
 import { customKey, parseUrl, urlKey } from './key.ts'
 import { cacheGroups, callTagsOption, originOf } from './subjects.ts'
 

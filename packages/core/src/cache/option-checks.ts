@@ -2,8 +2,6 @@
 // defaults. Each check returns the value that the rest of the code uses.
 
 import { optionError } from '../errors.ts'
-import { TOKEN } from '../http/cache-status.ts'
-import { NEVER_STORED, STORED_BY_DEFAULT } from '../http/statuses.ts'
 import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags, type TagsRule } from '../tags.ts'
@@ -127,6 +125,17 @@ export function readAuthorization(where: string, value: unknown): AuthorizationR
   return { ignore: lowerSorted(names) }
 }
 
+/** Statuses that are stored although the response names no lifetime. The default of `statuses`. */
+const STORED_BY_DEFAULT: ReadonlySet<number> = new Set([200, 203, 300, 301, 308])
+
+/**
+ * Statuses that are never stored. Such a response is for one caller, for one moment or for a part
+ * of the body. A 304 has no body to store.
+ */
+export const NEVER_STORED: ReadonlySet<number> = new Set([
+  206, 304, 401, 403, 407, 408, 421, 425, 429,
+])
+
 export function readStatuses(where: string, value: unknown): ReadonlySet<number> {
   if (value === undefined) return STORED_BY_DEFAULT
   const fix = 'use an array of statuses from 200 to 499'
@@ -173,6 +182,9 @@ export function readWaitMs(where: string, value: unknown): number {
   if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
   throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
+
+/** A token (RFC 9651 §3.3.4). */
+const TOKEN = /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/
 
 /** The name becomes part of a header, so it must be a token. */
 export function readCacheName(where: string, value: unknown): string | undefined {

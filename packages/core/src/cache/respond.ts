@@ -1,34 +1,27 @@
 // Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges.
-// First comes the fast path, a fresh hit in memory for a plain GET. Cache-Status is written in two
-// places: statusField(), and readyFrom() for the fast path.
+// First comes the fast path, a fresh hit in memory for a plain GET.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { mayServeOnError } from '../entry/entry.ts'
 import type { LateReason } from '../events.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
-import {
-  cacheStatus,
-  type Detail,
-  type DetailedFacts,
-  type ForwardReason,
-} from '../http/cache-status.ts'
+import type { CacheStatusFacts, Detail, ForwardReason } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
-import { type Fields, toHeaders } from '../http/headers.ts'
-import { problem } from '../http/problem.ts'
 import {
+  type CacheControl,
   isAcceptableOnError,
-  type RequestDirectives,
+  NO_DIRECTIVES,
   requestDirectives,
   type StoredAge,
-} from '../http/request-directives.ts'
-import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
+} from '../http/freshness.ts'
+import { type Fields, toHeaders } from '../http/headers.ts'
+import { problem } from '../http/problem.ts'
 import { selects } from '../http/vary.ts'
 import { confirmedCopy, freshCopy } from '../l1/purges.ts'
 import type { BodyKind, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
-import type { CacheConfig } from './cache-options.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheConfig, CacheParts } from './cache-options.ts'
 
 /**
  * The reply of the fast path, which creates no promise. Undefined for any other request: then the
@@ -49,8 +42,7 @@ export function freshHit(
   rt.events.hit(key, 'l1', false)
   rt.counts.served(held)
   if (lookupTracing.hasSubscribers) traceHit(key)
-  const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
-  return readyFrom(config, held, entry, facts, now)
+  return readyFrom(config, held, entry, { ttlS: (held.staleAt - now) / 1000 }, now)
 }
 
 /** Whether the request asks for the whole response, and the cache ignores its directives. */
@@ -66,17 +58,64 @@ export function asksForWhole(headers: RequestView['headers']): boolean {
 }
 
 /** The Cache-Status field as a header list. It is empty if the option switches the field off. */
-export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {
+export function statusField(config: CacheConfig<never>, facts: CacheStatusFacts): HeaderList {
   if (config.cacheName === undefined) return []
   return [['cache-status', cacheStatus(config.cacheName, facts)]]
 }
 
+/**
+ * RFC 9211 §2: the value of Cache-Status. `name` is a token, which the option ensures. The field
+ * never has the parameter `key`, because the key contains data of the request.
+ */
+export function cacheStatus(name: string, facts: CacheStatusFacts): string {
+  const { fwd, status, ttlS = Number.NaN, stored, collapsed, detail } = facts
+  let text = name
+  if (fwd === undefined) {
+    text = hitStatus(name, Math.floor(ttlS))
+  } else {
+    text += `; fwd=${fwd}`
+    text += integer('fwd-status', status) + integer('ttl', ttlS)
+    // RFC 9651 §4.1.1.2: a parameter that is true has no value.
+    if (stored !== undefined) text += stored ? '; stored' : '; stored=?0'
+    if (collapsed !== undefined) text += collapsed ? '; collapsed' : '; collapsed=?0'
+  }
+  return detail === undefined ? text : `${text}; detail=${detail}`
+}
+
+interface HitText {
+  readonly name: string
+  readonly ttlS: number
+  readonly text: string
+}
+
+/**
+ * Values for recent hits, by the last bits of `ttlS`. A new string for each hit would cost 5 % of
+ * the CPU of a hit on Koa, because Node joins and validates it again.
+ */
+const recentHits: Array<HitText | undefined> = Array.from({ length: 256 })
+
+function hitStatus(name: string, ttlS: number): string {
+  const slot = ttlS & 255
+  let recent = recentHits[slot]
+  if (recent?.ttlS !== ttlS || recent.name !== name) {
+    recent = { name, ttlS, text: `${name}; hit${integer('ttl', ttlS)}` }
+    recentHits[slot] = recent
+  }
+  return recent.text
+}
+
+const LARGEST_INTEGER = 999_999_999_999_999
+
+/** RFC 9651 §4.1.4. Rounds down, so a response that is stale for less than 1 s has `ttl=-1`. */
+function integer(name: string, value: number | undefined): string {
+  if (value === undefined || Number.isNaN(value)) return ''
+  const whole = Math.max(-LARGEST_INTEGER, Math.min(LARGEST_INTEGER, Math.floor(value)))
+  return `; ${name}=${whole}`
+}
+
 /** The cache directives of the request, if the option `requestDirectives` respects them. */
-export function directivesOf(
-  config: CacheConfig<never>,
-  request: RequestView,
-): RequestDirectives | undefined {
-  return config.requestDirectives === 'respect' ? requestDirectives(request.headers) : undefined
+export function directivesOf(config: CacheConfig<never>, { headers }: RequestView): CacheControl {
+  return config.requestDirectives === 'respect' ? requestDirectives(headers) : NO_DIRECTIVES
 }
 
 /** The age and the remaining freshness that a stored response has at `now`. */
@@ -94,7 +133,7 @@ export function replyFrom(
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
-  facts: DetailedFacts,
+  facts: CacheStatusFacts,
   now: number,
 ): Reply {
   const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
@@ -114,7 +153,7 @@ export function readyFrom(
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
-  facts: DetailedFacts,
+  facts: CacheStatusFacts,
   now: number,
 ): ReadyReply {
   const { status, fields, body, kind } = stored
@@ -179,11 +218,10 @@ export function unsatisfiable(length: number, added: HeaderList): Reply {
  */
 export function sharedFailure(
   config: CacheConfig<never>,
-  reason: ForwardReason,
+  fwd: ForwardReason,
   status: number,
   retryAfterMs: number,
 ): Reply {
-  const facts = { type: 'forward', reason, status, collapsed: true } as const
   return problem(
     status,
     'origin-failed',
@@ -191,9 +229,20 @@ export function sharedFailure(
     'The handler failed a moment ago. Retry later.',
     [
       ['retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))],
-      ...statusField(config, { ...facts, detail: 'origin-failed' }),
+      ...statusField(config, { fwd, status, collapsed: true, detail: 'origin-failed' }),
     ],
   )
+}
+
+/** The phrase of a status (RFC 9110 §15.6). */
+function titleOf(status: number): string {
+  const titles: Readonly<Record<number, string>> = {
+    501: 'Not Implemented',
+    502: 'Bad Gateway',
+    503: 'Service Unavailable',
+    504: 'Gateway Timeout',
+  }
+  return titles[status] ?? 'Internal Server Error'
 }
 
 /**
@@ -209,13 +258,15 @@ export function gatewayTimeout(): Reply {
  * The 503 for a request whose response is not ready in time. With `afterWait: 'unavailable'`, a
  * request gets it after `waitMs`.
  */
-export function serviceUnavailable(config: CacheConfig<never>, reason: ForwardReason): Reply {
-  const facts = { type: 'forward', reason, collapsed: false } as const
+export function serviceUnavailable(config: CacheConfig<never>, fwd: ForwardReason): Reply {
   return problem(503, 'wait-timeout', titleOf(503), 'The response is not ready yet. Retry later.', [
     ['retry-after', '1'],
-    ...statusField(config, { ...facts, detail: 'wait-timeout' }),
+    ...statusField(config, { fwd, collapsed: false, detail: 'wait-timeout' }),
   ])
 }
+
+/** RFC 5861 §4: the error statuses that a stale response may replace. */
+const STALE_IF_ERROR_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 
 /**
  * The reply from a stale entry, in place of an error or of a response that takes too long (RFC 5861
@@ -238,6 +289,5 @@ export function staleReply(
   if (!isAcceptableOnError(directivesOf(config, request), ageAt(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
   const detail: Detail | undefined = typeof why === 'number' ? `stale-if-error/${why}` : why
-  const facts = { type: 'hit', ttlS, detail } as const
-  return replyFrom(request, config, held, entry, facts, now)
+  return replyFrom(request, config, held, entry, { ttlS, detail }, now)
 }

@@ -3,9 +3,7 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, withJitter } from '../entry/entry.ts'
-import { conditionsFor, lacksValidator, mintEtag } from '../http/conditional.ts'
 import { headerValues, storableHeaders, toFields } from '../http/headers.ts'
-import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
 import type { FreeSlot } from '../lease/slots.ts'
 import {
@@ -21,27 +19,27 @@ import {
   OWN_FIELD,
   OWN_FIELDS,
 } from '../ports/exchange.ts'
+import { canonicalPath } from '../ports/key.ts'
 import { reportRefresh } from '../refresh-warnings.ts'
-import type { CacheConfig } from './cache-options.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheConfig, CacheParts } from './cache-options.ts'
 import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
   dropsPrevious,
   failedRun,
+  hasSubjects,
   isLeftToInner,
   judgeHead,
-  LOST_BODY,
-  type NotStorable,
+  lacksValidator,
+  mintEtag,
+  type NotStorableReason,
   notStored,
   refusalOf,
   replacesBody,
-  STORED_BY_INNER,
   type Storable,
 } from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import {
   leaderReply,
-  MISMATCH,
   type Revalidation,
   replyUnchanged,
   revalidationOf,
@@ -77,13 +75,13 @@ export class OriginRun<Native> implements OriginObserver {
   readonly #lead: Lead
   readonly #behind: boolean
   /** Why the request goes to the origin, for Cache-Status. */
-  readonly #reason: 'uri-miss' | 'vary-miss' | 'stale'
+  readonly #fwd: 'uri-miss' | 'vary-miss' | 'stale'
   readonly #revalidation: Revalidation | undefined
   readonly #startedAt: number
   #inner: InnerCache | undefined
   /** The options of the cache that is nearest to the handler. */
   #config: CacheConfig<never>
-  #verdict: Storable | NotStorable | undefined
+  #storable: Storable | undefined
   /** The ETag that the cache adds to the response and to its entry, as a header list. */
   #minted: HeaderList = NONE
   #status: number | undefined
@@ -105,7 +103,7 @@ export class OriginRun<Native> implements OriginObserver {
     this.#by = by
     this.#lead = lead
     this.#behind = behind
-    this.#reason = behind || previous !== undefined ? 'stale' : missOf(by)
+    this.#fwd = behind || previous !== undefined ? 'stale' : missOf(by)
     this.#revalidation = previous && revalidationOf(previous, exchange.request)
     this.#startedAt = rt.clock.now()
     this.#config = config
@@ -125,9 +123,9 @@ export class OriginRun<Native> implements OriginObserver {
       this.#config = inner.config as CacheConfig<never>
       return undefined
     }
-    this.#end(notStored(STORED_BY_INNER, 200))
-    const { reason: detail } = STORED_BY_INNER
-    return statusField(cache.config, { type: 'forward', reason: this.#reason, detail })
+    const detail = 'inner-cache'
+    this.#end(notStored(detail, 200))
+    return statusField(cache.config, { fwd: this.#fwd, detail })
   }
 
   onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision {
@@ -144,16 +142,17 @@ export class OriginRun<Native> implements OriginObserver {
     const revalidation = status === 304 ? this.#revalidation : undefined
     const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
     const verdict = this.#judge(judgedHead, wallNow, natives, whole)
-    this.#verdict = verdict
-    if (!verdict.store) this.#end(notStored(verdict, head.status))
-    const stored = (verdict.store && lead.fence !== '' && !lead.hasTimedOut) || undefined
-    const reasonNotStored = lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
-    const detail = verdict.store ? (stored ? undefined : reasonNotStored) : verdict.reason
+    const refused = typeof verdict === 'string' ? verdict : undefined
+    this.#storable = typeof verdict === 'string' ? undefined : verdict
+    if (refused !== undefined) this.#end(notStored(refused, status))
+    const missing = lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
+    const stored = (refused === undefined && lead.fence !== '' && !lead.hasTimedOut) || undefined
+    const detail = refused ?? (stored ? undefined : missing)
     if (revalidation !== undefined) {
       const reply = replyUnchanged(cache, request, revalidation, head, judgedHead, detail)
       return { action: 'replace', reply }
     }
-    if (!verdict.store && verdict.failure) {
+    if (refused === 'server-error') {
       const { previous } = lead
       const reply = staleReply(cache, request, previous, status)
       if (reply !== undefined) {
@@ -164,18 +163,14 @@ export class OriginRun<Native> implements OriginObserver {
     }
     if (stored && lacksValidator(head) && framework.allowsEtag?.(native) !== false)
       this.#minted = [['etag', mintEtag(whole, lead.fence)]]
-    const facts = { type: 'forward', reason: this.#reason, status, stored, detail } as const
-    const cacheStatus = statusField(config, facts)
-    const add = [...this.#minted, ...cacheStatus]
-    const capture = verdict.store
+    const cacheStatus = statusField(config, { fwd: this.#fwd, status, stored, detail })
+    const minted = this.#minted
+    const add = [...minted, ...cacheStatus]
+    const capture = refused === undefined
     const instead =
       this.#behind || asksForWhole(request.headers)
         ? undefined
-        : leaderReply(request, {
-            ...{ status, headers: head.headers, store: capture, added: add },
-            ...{ isTooLarge: !capture && verdict.reason === 'too-large', cacheStatus },
-            ...{ whole, wallNow },
-          })
+        : leaderReply(request, { ...head, refused, minted, cacheStatus, whole, wallNow })
     return { action: 'send', capture, add, remove: OWN_FIELDS, instead }
   }
 
@@ -239,20 +234,23 @@ export class OriginRun<Native> implements OriginObserver {
     wallNow: number,
     natives: Natives | undefined,
     whole: Uint8Array | undefined,
-  ): Storable | NotStorable {
-    if (judgedHead === undefined) return MISMATCH
+  ): Storable | NotStorableReason {
+    // The 304 is about another response.
+    if (judgedHead === undefined) return 'validator-mismatch'
     const lead = this.#lead
     const { cache, exchange } = this.#by
     const { request } = exchange
     const verdict = judgeHead(judgedHead, request, this.#config, wallNow, whole?.byteLength)
-    if (!verdict.store) return verdict
+    if (typeof verdict === 'string') return verdict
     const { previous } = lead
-    if (previous !== undefined && replacesBody(judgedHead, previous)) return LOST_BODY
+    if (previous !== undefined && replacesBody(judgedHead, previous)) return 'status'
     if (lead.hasTimedOut) return verdict
-    const tagged = withSubjects(verdict, judgedHead, request, cache.config, natives)
+    const add = (to: Storable, config: CacheConfig<never>, of: Natives | undefined) =>
+      hasSubjects(judgedHead, config) ? withSubjects(to, judgedHead, request, config, of) : to
+    const tagged = add(verdict, cache.config, natives)
     const inner = this.#inner
-    if (inner === undefined || !tagged.store) return tagged
-    return withSubjects(tagged, judgedHead, request, this.#config, inner.natives)
+    if (inner === undefined || typeof tagged === 'string') return tagged
+    return add(tagged, this.#config, inner.natives)
   }
 
   #resultOf(end: OriginEnd): FillResult {
@@ -265,20 +263,20 @@ export class OriginRun<Native> implements OriginObserver {
       const drops = dropsPrevious(this.#status)
       return { type: 'pass', reason, remember: true, dropsPrevious: drops }
     }
-    const verdict = this.#verdict
-    if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
-    if (end.type === 'replaced') return this.#unchanged(verdict, end.head)
-    return this.#store(verdict, end.head, end.body, this.#minted, end.kind)
+    const storable = this.#storable
+    if (storable === undefined) return { type: 'abandoned' }
+    if (end.type === 'replaced') return this.#unchanged(storable, end.head)
+    return this.#store(storable, end.head, end.body, this.#minted, end.kind)
   }
 
   /** The result of a 304: the stored body, with the fields that the 304 updates. */
-  #unchanged(verdict: Storable, head: CapturedHead): FillResult {
+  #unchanged(storable: Storable, head: CapturedHead): FillResult {
     const revalidation = this.#revalidation
     const wallNow = this.#by.cache.rt.clock.wallNow()
     const newHead = revalidation && updatedHead(revalidation, head, wallNow)
     if (revalidation === undefined || newHead === undefined) return { type: 'abandoned' }
     const { stored } = revalidation
-    const updated = this.#store(verdict, newHead, stored.body, NONE, stored.kind)
+    const updated = this.#store(storable, newHead, stored.body, NONE, stored.kind)
     const { asOf, subjects: added } = updated.entry.provenance
     const subjects = [...new Set([...stored.provenance.subjects, ...added])]
     if (subjects.length > MOST_SUBJECTS)
@@ -288,7 +286,7 @@ export class OriginRun<Native> implements OriginObserver {
   }
 
   #store(
-    verdict: Storable,
+    storable: Storable,
     { status, headers }: CapturedHead,
     body: Uint8Array,
     minted: HeaderList,
@@ -296,17 +294,12 @@ export class OriginRun<Native> implements OriginObserver {
   ) {
     const { cache, exchange } = this.#by
     const { target, host, headers: asked } = exchange.request
-    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs } = verdict
-    const { keepMs: configured, jitter } = this.#config
-    const isRevalidated = configured > 0 && status === 200 && minted.length === 0
-    const keepMs = isRevalidated && conditionsFor(headers).length > 0 ? configured : 0
-    const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     const own = headerValues(headers, OWN_FIELD)
     const query = target.indexOf('?')
     const provenance = {
       asOf: this.#lead.asOf,
       tookMs: 0,
-      subjects: verdict.subjects,
+      subjects: storable.subjects,
       path: canonicalPath(query === -1 ? target : target.slice(0, query)),
       host: host.toLowerCase(),
       route: this.#route,
@@ -316,14 +309,14 @@ export class OriginRun<Native> implements OriginObserver {
       status,
       fields: toFields([...storableHeaders(headers), ...minted]),
       body,
-      initialAgeMs,
-      vary: selectFields(verdict.varyNames, asked),
+      initialAgeMs: storable.initialAgeMs,
+      vary: selectFields(storable.varyNames, asked),
       provenance,
       minted: minted.length > 0 || undefined,
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
-    const lifetimes = withJitter(windows, jitter, cache.rt.random)
+    const lifetimes = withJitter(storable, this.#config.jitter, cache.rt.random)
     return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }

@@ -1,6 +1,7 @@
 // Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
+import { hash } from 'node:crypto'
 import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { NotStoredDetail } from '../http/cache-status.ts'
@@ -8,43 +9,36 @@ import {
   type CacheControl,
   explicitLifetimeMs,
   initialAgeMs,
-  parseCacheControl,
   responseDirectives,
   staleWindowsAllowed,
 } from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
-import { NEVER_STORED } from '../http/statuses.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { isKeyed, parseUrl, urlKey } from './key.ts'
+import { NEVER_STORED } from './option-checks.ts'
 
 /** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
 
 export interface Storable {
-  readonly store: true
   readonly freshMs: number
   /** Both stale windows begin when freshness ends. */
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  /** A 304 can confirm the entry for this time after freshness ends. */
+  readonly keepMs: number
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
   /** Tags and cache groups. Empty until withSubjects() adds them. */
   readonly subjects: readonly string[]
 }
 
-export interface NotStorable {
-  readonly store: false
-  readonly reason: NotStorableReason
-  /** Whether the origin failed. Then the stored entry may be served instead (stale-if-error). */
-  readonly failure: boolean
-}
-
 /**
- * Decides by its head whether a response is stored (RFC 9111 §3). `wallNow` is Unix time in ms.
- * `bodyBytes` is the length of the body if all of it is known, or 0.
+ * Decides by its head whether a response is stored (RFC 9111 §3), or returns why it is not.
+ * `wallNow` is Unix time in ms. `bodyBytes` is the length of the body if all of it is known, or 0.
  */
 export function judgeHead<Native>(
   head: CapturedHead,
@@ -52,8 +46,8 @@ export function judgeHead<Native>(
   config: CacheConfig<Native>,
   wallNow: number,
   bodyBytes = 0,
-): Storable | NotStorable {
-  if (head.status >= 500) return { store: false, reason: 'server-error', failure: true }
+): Storable | NotStorableReason {
+  if (head.status >= 500) return 'server-error'
   const directives = responseDirectives(head.headers, config.targetedFields)
   const { cc } = directives
   const vary = varyNames(head.headers)
@@ -70,29 +64,24 @@ export function judgeHead<Native>(
     (head.status >= 300 && redirectsToItself(head, request, config.query)
       ? 'self-redirect'
       : undefined)
-  if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
+  if (refused !== undefined || vary === '*') return refused ?? 'vary-star'
 
   const ageMs = initialAgeMs(head.headers, wallNow)
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
-  if (freshMs === undefined) return refuse('no-freshness')
-  if (freshMs <= 0) return refuse('expired')
-  const { staleWhileRevalidateS, staleIfErrorS } = cc
+  if (freshMs === undefined) return 'no-freshness'
+  if (freshMs <= 0) return 'expired'
   const mayBeStale = staleWindowsAllowed(cc)
   return {
-    store: true,
     freshMs,
     staleWhileRevalidateMs: mayBeStale
-      ? windowMs(staleWhileRevalidateS, config.staleWhileRevalidateMs)
+      ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
-    staleIfErrorMs: mayBeStale ? windowMs(staleIfErrorS, config.staleIfErrorMs) : 0,
+    staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
+    keepMs: head.status === 200 && !lacksValidator(head) ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
   }
-}
-
-function refuse(reason: NotStorableReason): NotStorable {
-  return { store: false, reason, failure: false }
 }
 
 /**
@@ -123,15 +112,11 @@ const SET_COOKIE: ReadonlySet<string> = new Set(['set-cookie', 'set-cookie2'])
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
 /**
- * Returns a reason if a field forbids storage (RFC 9111 §3 and §5.4). RFC 9111 §7.3 allows
+ * Returns a reason if a field forbids storage (RFC 9111 §3). RFC 9111 §7.3 allows
  * Set-Cookie, but then clients would share cookies.
  */
 function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason | undefined {
-  if (cc.noStore) return 'no-store'
-  if (cc.private) return 'private'
-  if (cc.noCache) return 'no-cache'
-  const pragma = cc.present ? [] : headerValues(headers, 'pragma')
-  if (pragma.length > 0 && parseCacheControl(pragma).noCache) return 'no-cache'
+  for (const name of ['no-store', 'private', 'no-cache'] as const) if (cc.has(name)) return name
   for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'
   for (const [name] of headers) if (CREDENTIAL_FIELDS.has(name)) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
@@ -230,10 +215,21 @@ export function dropsPrevious(status: number | undefined): boolean {
   return status === 304 || (status !== undefined && NEGATIVE.has(status))
 }
 
+/** Response fields with tags or cache groups. */
+const SUBJECT_FIELDS: ReadonlySet<string> = new Set(['surrogate-key', 'cache-tag', 'cache-groups'])
+
+/** Whether withSubjects() may find subjects. Hardly any response has some. */
+export function hasSubjects(
+  { headers }: CapturedHead,
+  { tags, invalidateOn }: CacheConfig<never>,
+): boolean {
+  for (const [name] of headers) if (SUBJECT_FIELDS.has(name)) return true
+  return tags !== undefined || invalidateOn === 'all'
+}
+
 /** The result of a run whose response is not storable. */
-export function notStored(verdict: NotStorable, status: number): FillResult {
-  const { reason } = verdict
-  if (!verdict.failure) {
+export function notStored(reason: NotStorableReason, status: number): FillResult {
+  if (reason !== 'server-error') {
     const remember = concernsResource(reason, status)
     return { type: 'pass', reason, remember, dropsPrevious: dropsPrevious(status) }
   }
@@ -260,11 +256,9 @@ export function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed'
   return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
 }
 
-export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
-
 /** Whether the run ended because an inner cache stores the response. */
 export function isLeftToInner(result: FillResult): boolean {
-  return result.type === 'pass' && result.reason === STORED_BY_INNER.reason
+  return result.type === 'pass' && result.reason === 'inner-cache'
 }
 
 /** Why the response of a run is not in the store, if it ends with this result. */
@@ -279,8 +273,6 @@ export function refusalOf(
   return fence === '' ? 'store-unavailable' : undefined
 }
 
-export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }
-
 /**
  * Whether a 204 or 205 would replace an entry with a body. Such a response is more often an error
  * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
@@ -288,4 +280,23 @@ export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure:
  */
 export function replacesBody({ status }: CapturedHead, { entry }: HeldEntry): boolean {
   return (status === 204 || status === 205) && entry.body.byteLength > 0
+}
+
+// A generated ETag for a stored response without a validator, so that clients can revalidate it. It
+// is weak, because a middleware before the cache may compress the body and keep the ETag.
+
+/** Whether the cache may add an ETag: to a 200 without a validator. */
+export function lacksValidator({ status, headers }: CapturedHead): boolean {
+  return status === 200 && !headers.some(([name]) => name === 'etag' || name === 'last-modified')
+}
+
+/**
+ * RFC 9110 §8.8.3: a digest of the body, if all of it is known already (`whole`). Then the ETag
+ * does not change if a refresh returns the same body. Otherwise a digest of the fence, which is
+ * unique. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
+ */
+export function mintEtag(whole: Uint8Array | undefined, fence: string): string {
+  // 132 bits of SHA-256, so that two different inputs do not get the same digest by chance.
+  const digest = hash('sha256', whole ?? fence, 'base64url').slice(0, 22)
+  return `W/"${whole === undefined ? 's-' : ''}${digest}"`
 }

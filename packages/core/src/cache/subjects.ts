@@ -9,7 +9,7 @@ import type { CapturedHead, HeaderList, Natives, RequestView } from '../ports/ex
 import { groupSubject, kindOf, middlewareSubject, tagSubject } from '../ports/subject.ts'
 import { evaluateTags, MOST_TAGS } from '../tags.ts'
 import { CACHE_FUNCTION, type CacheConfig } from './cache-options.ts'
-import type { NotStorable, Storable } from './storable.ts'
+import type { NotStorableReason, Storable } from './storable.ts'
 
 /**
  * Adds the subjects of a storable response to `verdict`. Returns why the response is not storable
@@ -21,13 +21,12 @@ export function withSubjects(
   request: RequestView,
   config: CacheConfig<never>,
   natives: Natives | undefined,
-): Storable | NotStorable {
+): Storable | NotStorableReason {
   const fieldTags = responseTags(head.headers)
   const groups = cacheGroups(head.headers)
   const tags = config.tags === undefined ? NONE : callTagsOption(config, 'tags', natives)
-  if (tags === undefined) return { store: false, reason: 'tags', failure: false }
+  if (tags === undefined) return 'tags'
   const all = config.invalidateOn === 'all' ? [middlewareSubject(config.cacheName ?? '')] : NONE
-  if (fieldTags.length + groups.length + tags.length + all.length === 0) return verdict
   const subjects = new Set(verdict.subjects)
   for (const tag of fieldTags) subjects.add(tagSubject(tag))
   for (const group of groups) subjects.add(groupSubject(originOf(request), group))
@@ -36,11 +35,10 @@ export function withSubjects(
   const list = [...subjects]
   // The limit is for names of the app. A cache in front may have added its own middleware, too.
   const named = list.filter((each) => kindOf(each) !== 'middleware')
-  return named.length > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: list }
+  return named.length > MOST_TAGS ? 'too-many-tags' : { ...verdict, subjects: list }
 }
 
 const NONE: readonly string[] = []
-const TOO_MANY: NotStorable = { store: false, reason: 'too-many-tags', failure: false }
 
 /** The tags in `Surrogate-Key` (separated by spaces) and in `Cache-Tag` (separated by commas). */
 export function responseTags(headers: HeaderList): readonly string[] {

@@ -12,8 +12,8 @@ function reply(range: string, headers: HeaderList, more: Partial<LeaderHead> = {
     target: '/',
     headers: { range },
   }
-  const head = { status: 200, headers, store: true, isTooLarge: false }
-  const facts = { added: [], cacheStatus: [], wallNow: NOW }
+  const head = { status: 200, headers, refused: undefined }
+  const facts = { minted: [], cacheStatus: [], wallNow: NOW }
   return leaderReply(request, { ...head, ...facts, whole: undefined, ...more })
 }
 
@@ -39,12 +39,12 @@ describe("the response to the leader's client", () => {
 
   it('is cut to a range of an unstored response if the handler offers ranges, or if it is too large', () => {
     const offers = (value: string): HeaderList => [...length('10'), ['accept-ranges', value]]
-    const own = { store: false }
+    const own = { refused: 'private' }
     for (const value of ['none', '', 'kilobytes', 'x-bytes-x'])
       expect(reply('bytes=0-1', offers(value), own), value).toBeUndefined()
     for (const value of ['bytes', 'Bytes', 'lines, bytes'])
       expect(reply('bytes=0-1', offers(value), own), value).toMatchObject({ status: 206 })
-    const large = { store: false, isTooLarge: true }
+    const large = { refused: 'too-large' }
     expect(reply('bytes=0-1', offers('none'), large)).toMatchObject({ status: 206 })
   })
 

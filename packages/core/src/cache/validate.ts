@@ -33,9 +33,8 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
-import type { CacheParts } from './cache-parts.ts'
+import type { CacheParts } from './cache-options.ts'
 import { replyFrom, unsatisfiable } from './respond.ts'
-import type { NotStorable } from './storable.ts'
 
 /** A revalidation: the entry from before the fill, and the conditions that the handler gets. */
 export interface Revalidation {
@@ -69,9 +68,6 @@ export function updatedHead(
   return { status: stored.status, headers: freshen(before, head, wallNow) }
 }
 
-/** The verdict for a 304 about another response. */
-export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch', failure: false }
-
 /**
  * The reply to the client of the fill after a 304. `newHead` is the stored head with the updates of
  * the 304. If it is undefined, the client gets the stored response unchanged.
@@ -85,7 +81,7 @@ export function replyUnchanged(
   detail: Detail | undefined,
 ): Reply {
   const now = rt.clock.now()
-  const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const
+  const facts = { fwd: 'stale', status: head.status, detail } as const
   if (newHead === undefined) return replyFrom(request, config, previous, stored, facts, now)
   const fields = toFields(newHead.headers.filter(([name]) => !PER_REPLY.has(name)))
   const entry = { ...stored, fields, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }
@@ -111,15 +107,10 @@ function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
 
 /** The head of the handler's response, with the facts that decide about the reply. */
 export interface LeaderHead extends CapturedHead {
-  /**
-   * Whether the response may be stored. If not, its client gets what the handler would have sent.
-   */
-  readonly store: boolean
-  /** Only its length keeps the response from being stored. */
-  readonly isTooLarge: boolean
-  /** Fields that the cache adds: a generated ETag, Vary, Cache-Status. */
-  readonly added: HeaderList
-  /** Only the Cache-Status of `added`. */
+  /** Why the response is not stored. Then its client gets what the handler would have sent. */
+  readonly refused: string | undefined
+  /** The ETag that the cache adds. */
+  readonly minted: HeaderList
   readonly cacheStatus: HeaderList
   /** The body, if the handler wrote all of it at once. */
   readonly whole: Uint8Array | undefined
@@ -139,12 +130,12 @@ export function leaderReply(
 /** The 304, if the client's copy is still valid (RFC 9110 §13.2.2). */
 function unchanged(
   request: RequestView,
-  { status, headers, ...head }: LeaderHead,
+  { status, headers, refused, minted, cacheStatus }: LeaderHead,
 ): Reply | undefined {
-  if (head.store) {
-    const whole = [...storableHeaders(headers), ...head.added]
+  if (refused === undefined) {
+    const whole = [...storableHeaders(headers), ...minted]
     if (!notModified(request.headers, whole, status)) return undefined
-    return { status: 304, headers: headersOf304(whole, 'cache-status'), body: undefined }
+    return { status: 304, headers: [...headersOf304(whole), ...cacheStatus], body: undefined }
   }
   // `notModified` would fall back to `Date`, as caches do. The handler's own check would not, so
   // `Date` is left out.
@@ -152,7 +143,7 @@ function unchanged(
   if (!notModified(request.headers, validators, status)) return undefined
   // The response is for this client alone, so the 304 keeps its cookies and other fields.
   const own = headers.filter(([name]) => !NOT_IN_304.has(name))
-  return { status: 304, headers: [...own, ...head.added], body: undefined }
+  return { status: 304, headers: [...own, ...cacheStatus], body: undefined }
 }
 
 /** Fields that describe the body, that the cache replaces, or that are for caches only. */
@@ -170,13 +161,14 @@ const NOT_IN_304: ReadonlySet<string> = new Set([
  * are parts without it, because some file servers send it only with a part.
  */
 function partOf(request: RequestView, head: LeaderHead): Reply | PartOfBody | undefined {
-  const { headers, store, isTooLarge, added, whole, wallNow } = head
+  const { headers, refused, minted, whole, wallNow } = head
   const length = lengthOf(headers, whole)
-  if (length === undefined || !(store || isTooLarge || offersRanges(headers))) return undefined
-  const selected = selectRange(request.headers, dated([...headers, ...added], wallNow), length)
+  const mayCut = refused === undefined || refused === 'too-large' || offersRanges(headers)
+  if (length === undefined || !mayCut) return undefined
+  const selected = selectRange(request.headers, dated([...headers, ...minted], wallNow), length)
   if (selected.type === 'whole') return undefined
   if (selected.type === 'unsatisfiable') {
-    const cookies = store ? [] : headers.filter(([name]) => name === 'set-cookie')
+    const cookies = refused === undefined ? [] : headers.filter(([name]) => name === 'set-cookie')
     return unsatisfiable(length, [...cookies, ...head.cacheStatus])
   }
   const { start, end } = selected

@@ -1,6 +1,6 @@
 // Entries: stored responses and values, how long they may be used, and copies of their memory.
 
-import { detachedText, type Fields, ownFields, shared } from '../http/headers.ts'
+import { detachedText, type Fields, shared } from '../http/headers.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
 import type { RouteCounts } from './counts.ts'
@@ -222,9 +222,10 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 }
 
 /**
- * The entry with copies of its strings: header fields, `Vary` values, tags, path, host and route.
- * Such a string may be a part of a longer one, as the path is a part of the URL. The longer one
- * would then stay in memory. The body is not copied. `tookMs` is the duration of the fill.
+ * The entry with copies of its strings: `Vary` values, tags, path, host and route. Such a string
+ * may be a part of a longer one, as the path is a part of the URL. The longer one would then stay
+ * in memory. Fields are copies already, and the body is not copied. `tookMs` is the duration of the
+ * fill.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
   const { asOf, subjects, path, host, route } = entry.provenance
@@ -241,13 +242,13 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
     return { type: 'value', encoding, body, provenance, parsed: undefined, copy: undefined }
   }
   const vary = entry.vary.length === 0 ? NONE : deepCopy(entry.vary)
-  return copyOf(entry, ownFields(entry.fields), vary, provenance, entry.initialAgeMs)
+  return copyOf(entry, vary, provenance, entry.initialAgeMs)
 }
 
 /** The entry with a greater age. */
 export function agedBy(entry: StoredEntry, ms: number): StoredEntry {
   if (entry.type === 'value') return entry
-  return copyOf(entry, entry.fields, entry.vary, entry.provenance, entry.initialAgeMs + ms)
+  return copyOf(entry, entry.vary, entry.provenance, entry.initialAgeMs + ms)
 }
 
 /**
@@ -255,8 +256,7 @@ export function agedBy(entry: StoredEntry, ms: number): StoredEntry {
  * much.
  */
 function copyOf(
-  { status, body, minted, own, kind }: StoredResponse,
-  fields: Fields,
+  { status, fields, body, minted, own, kind }: StoredResponse,
   vary: StoredResponse['vary'],
   provenance: Provenance,
   initialAgeMs: number,

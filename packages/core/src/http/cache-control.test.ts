@@ -3,56 +3,43 @@ import { describe, expect, it } from 'vitest'
 import { deltaSeconds, parseCacheControl } from './freshness.ts'
 
 const parse = (...lines: string[]) => parseCacheControl(lines)
+const all = (...lines: string[]) => Object.fromEntries(parse(...lines))
 
 describe('parseCacheControl', () => {
   it('parses every directive', () => {
     const line =
       'no-store, no-cache, private, public, must-revalidate, proxy-revalidate, must-understand, ' +
       'no-transform, immutable, max-age=1, s-maxage=2, stale-while-revalidate=3, stale-if-error=4'
-    expect(parse(line)).toEqual({
-      present: true,
-      noStore: true,
-      noCache: true,
-      private: true,
-      mustRevalidate: true,
-      proxyRevalidate: true,
-      maxAgeS: 1,
-      sMaxageS: 2,
-      staleWhileRevalidateS: 3,
-      staleIfErrorS: 4,
+    const names = line.split(', ').map((directive) => directive.replace(/=.*/, ''))
+    expect([...parse(line).keys()]).toEqual(names)
+    expect(all(line)).toMatchObject({
+      ...{ 'max-age': 1, 's-maxage': 2, 'stale-while-revalidate': 3, 'stale-if-error': 4 },
     })
   })
 
-  it('distinguishes an absent field from an empty one', () => {
-    expect(parse().present).toBe(false)
-    expect(parse('').present).toBe(true)
-    expect(parse('').maxAgeS).toBeUndefined()
+  it('finds nothing in an absent or empty field', () => {
+    expect(parse().size).toBe(0)
+    expect(parse('').size).toBe(0)
   })
 
   it('parses names in any letter case and over several lines', () => {
-    expect(parse('MAX-AGE=10', 'No-Store', 'PuBlIc')).toMatchObject({
-      maxAgeS: 10,
-      noStore: true,
-    })
+    const read = { 'max-age': 10, 'no-store': 0, public: 0 }
+    expect(all('MAX-AGE=10', 'No-Store', 'PuBlIc')).toEqual(read)
   })
 
   it.each(['private=""', 'private="x"', 'private="a, b"', 'private=x', 'private, private="a"'])(
     'parses %s as unqualified private',
-    (line) => expect(parse(line).private).toBe(true),
+    (line) => expect(parse(line).has('private')).toBe(true),
   )
 
   it.each(['no-cache="set-cookie"', 'no-cache=""', 'no-cache=', 'NO-CACHE="a"'])(
     'parses %s as unqualified no-cache',
-    (line) => expect(parse(line).noCache).toBe(true),
+    (line) => expect(parse(line).has('no-cache')).toBe(true),
   )
 
   it('takes no directive out of a quoted argument', () => {
-    expect(parse('ext="private, no-store", max-age=5')).toMatchObject({
-      private: false,
-      noStore: false,
-      maxAgeS: 5,
-    })
-    expect(parse('ext="a\\", no-store", public')).toMatchObject({ noStore: false, present: true })
+    expect(all('ext="private, no-store", max-age=5')).toEqual({ ext: 0, 'max-age': 5 })
+    expect(all('ext="a\\", no-store", public')).toEqual({ ext: 0, public: 0 })
   })
 
   it.each([
@@ -69,17 +56,17 @@ describe('parseCacheControl', () => {
     'max-age=60;no-store',
     'max-age=60 no-store',
     '\tno-store',
-  ])('finds no-store in the malformed %s', (line) => expect(parse(line).noStore).toBe(true))
+  ])('finds no-store in the malformed %s', (line) => expect(parse(line).has('no-store')).toBe(true))
 
   it.each(['xno-store', 'no-store-x', 'no_store', 'nostore', 'ext=no-store', 'no-\u017ftore'])(
     'does not find no-store in %s',
-    (line) => expect(parse(line).noStore).toBe(false),
+    (line) => expect(parse(line).has('no-store')).toBe(false),
   )
 
   it('takes the smallest of repeated numbers', () => {
-    expect(parse('max-age=60, max-age=10', 'max-age=30').maxAgeS).toBe(10)
-    expect(parse('max-age=60, max-age=x').maxAgeS).toBe(0)
-    expect(parse('s-maxage=9, S-MAXAGE=8').sMaxageS).toBe(8)
+    expect(parse('max-age=60, max-age=10', 'max-age=30').get('max-age')).toBe(10)
+    expect(parse('max-age=60, max-age=x').get('max-age')).toBe(0)
+    expect(parse('s-maxage=9, S-MAXAGE=8').get('s-maxage')).toBe(8)
   })
 
   it.each([
@@ -96,16 +83,16 @@ describe('parseCacheControl', () => {
     'max-age="60',
     'max-age="6 0"',
     'max-age=\u0661',
-  ])('treats %s as stale', (line) => expect(parse(line).maxAgeS).toBe(0))
+  ])('treats %s as stale', (line) => expect(parse(line).get('max-age')).toBe(0))
 
   it('parses a quoted number and leading zeros', () => {
-    expect(parse('max-age="60"').maxAgeS).toBe(60)
-    expect(parse('max-age=0060 , public').maxAgeS).toBe(60)
+    expect(parse('max-age="60"').get('max-age')).toBe(60)
+    expect(parse('max-age=0060 , public').get('max-age')).toBe(60)
   })
 
   it('clamps numbers that overflow', () => {
-    expect(parse('max-age=99999999999').maxAgeS).toBe(2 ** 31)
-    expect(parse(`s-maxage=${'9'.repeat(5000)}`).sMaxageS).toBe(2 ** 31)
+    expect(parse('max-age=99999999999').get('max-age')).toBe(2 ** 31)
+    expect(parse(`s-maxage=${'9'.repeat(5000)}`).get('s-maxage')).toBe(2 ** 31)
   })
 
   it('finds a restrictive directive after any text on another line', () => {
@@ -113,7 +100,7 @@ describe('parseCacheControl', () => {
       fc.property(fc.string(), (noise) => {
         for (const name of ['private', 'no-store', 'no-cache']) {
           const read = parseCacheControl([noise, name])
-          expect(read.private || read.noStore || read.noCache).toBe(true)
+          expect(read.has(name)).toBe(true)
         }
       }),
     )

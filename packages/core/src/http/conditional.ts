@@ -1,6 +1,5 @@
 // Conditional requests of clients: decides whether the reply is a 304.
 
-import { hash } from 'node:crypto'
 import { type CapturedHead, type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
 import { parseHttpDate } from './freshness.ts'
 import { headerValue, type RequestHeaders, requestField, trimOws } from './headers.ts'
@@ -52,13 +51,11 @@ const IN_304: ReadonlySet<string> = new Set([
 ])
 
 /**
- * RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats, and the field `also`. Without
- * those of CORS, scripts of other origins could not send `If-None-Match` of their own.
+ * RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats. Without those of CORS, scripts
+ * of other origins could not send `If-None-Match` of their own.
  */
-export function headersOf304(headers: HeaderList, also?: string): HeaderList {
-  return headers.filter(
-    ([name]) => IN_304.has(name) || name === also || name.startsWith('access-control-'),
-  )
+export function headersOf304(headers: HeaderList): HeaderList {
+  return headers.filter(([name]) => IN_304.has(name) || name.startsWith('access-control-'))
 }
 
 // Revalidation of a stored response: its conditions, and its update by a 304 (Not Modified).
@@ -133,24 +130,4 @@ function joinedVary(stored: HeaderList, received: HeaderList): HeaderList {
   if (headerValue(received, 'vary') === undefined) return []
   const names = varyNames([...stored, ...received])
   return [['vary', names === '*' ? names : names.join(', ')]]
-}
-
-// A generated ETag for a stored response without a validator, so that clients can revalidate it. It
-// is weak, because a middleware before the cache may compress the body and keep the ETag.
-
-/** Whether the cache may add an ETag: to a 200 without a validator. */
-export function lacksValidator({ status, headers }: CapturedHead): boolean {
-  if (status !== 200 || headerValue(headers, 'etag') !== undefined) return false
-  return headerValue(headers, 'last-modified') === undefined
-}
-
-/**
- * RFC 9110 §8.8.3: a digest of the body, if all of it is known already (`whole`). Then the ETag
- * does not change if a refresh returns the same body. Otherwise a digest of the fence, which is
- * unique. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
- */
-export function mintEtag(whole: Uint8Array | undefined, fence: string): string {
-  // 132 bits of SHA-256, so that two different inputs do not get the same digest by chance.
-  const digest = hash('sha256', whole ?? fence, 'base64url').slice(0, 22)
-  return `W/"${whole === undefined ? 's-' : ''}${digest}"`
 }

@@ -1,54 +1,21 @@
-// The directives of a response, its explicit lifetime and its age. The file cache/storable.ts
-// computes the lifetime of the entry from them. The directives are those of Cache-Control, or of a
-// targeted field in its place. An ambiguous field gets its more restrictive meaning (RFC 9111
-// §4.2.1), because the other meaning could leak a private response.
+// The directives of a response and of a request, the explicit lifetime and the age of a response.
+// The file cache/storable.ts computes the lifetime of the entry from them. The directives of a
+// response are those of Cache-Control, or of a targeted field in its place. An ambiguous field gets
+// its more restrictive meaning (RFC 9111 §4.2.1), because the other could leak a private response.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import { headerValue, headerValues, trimOws } from './headers.ts'
+import { headerValue, headerValues, type RequestHeaders, requestField, trimOws } from './headers.ts'
 import { type Member, parseDictionary } from './structured-fields.ts'
 
 /**
- * The Cache-Control directives of a response that this cache uses. An absent directive is false or
- * undefined. `must-understand` is not used: RFC 9111 §5.2.2.3 would allow a cache to ignore
- * `no-store` beside it.
+ * Directives by name, in lower case. The value is a number of seconds. It is 0 for a directive of a
+ * response that has no valid number. `must-understand` is not used: RFC 9111 §5.2.2.3 would allow a
+ * cache to ignore `no-store` beside it.
  */
-export interface CacheControl {
-  /** Whether the response has a Cache-Control field, even an empty one. */
-  readonly present: boolean
-  readonly noStore: boolean
-  /** A qualified form (`no-cache="x"`) counts as unqualified. The same holds for `private`. */
-  readonly noCache: boolean
-  readonly private: boolean
-  readonly mustRevalidate: boolean
-  readonly proxyRevalidate: boolean
-  readonly maxAgeS?: number | undefined
-  readonly sMaxageS?: number | undefined
-  readonly staleWhileRevalidateS?: number | undefined
-  readonly staleIfErrorS?: number | undefined
-}
+export type CacheControl = ReadonlyMap<string, number>
 
 /** RFC 9111 §1.2.2: larger numbers of seconds are replaced by this one. */
 export const LARGEST_SECONDS: number = 2 ** 31
-
-type Flag = keyof {
-  [K in keyof CacheControl as CacheControl[K] extends boolean ? K : never]: true
-}
-type Seconds = Exclude<keyof CacheControl, Flag>
-
-const FLAGS: ReadonlyMap<string, Flag> = new Map<string, Flag>([
-  ['no-store', 'noStore'],
-  ['no-cache', 'noCache'],
-  ['private', 'private'],
-  ['must-revalidate', 'mustRevalidate'],
-  ['proxy-revalidate', 'proxyRevalidate'],
-])
-
-const SECONDS: ReadonlyMap<string, Seconds> = new Map<string, Seconds>([
-  ['max-age', 'maxAgeS'],
-  ['s-maxage', 'sMaxageS'],
-  ['stale-while-revalidate', 'staleWhileRevalidateS'],
-  ['stale-if-error', 'staleIfErrorS'],
-])
 
 /**
  * A directive in one of the forms `name`, `name=value` and `name="quoted, value"`. All other text
@@ -57,33 +24,16 @@ const SECONDS: ReadonlyMap<string, Seconds> = new Map<string, Seconds>([
  */
 const DIRECTIVE = /([\w-]+)(?:=(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?/g
 
-type Mutable = { -readonly [K in keyof CacheControl]: CacheControl[K] }
-
-function noDirectives(present: boolean): Mutable {
-  return {
-    present,
-    noStore: false,
-    noCache: false,
-    private: false,
-    mustRevalidate: false,
-    proxyRevalidate: false,
-  }
-}
-
 /**
- * Parses Cache-Control of a response (RFC 9111 §5.2.2, RFC 5861 §3 and §4). `values`
- * has one element per line of the field.
+ * Parses Cache-Control of a response (RFC 9111 §5.2.2, RFC 5861 §3 and §4). `values` has one
+ * element per line of the field. A qualified form (`no-cache="x"`) counts as unqualified. If a
+ * directive is repeated, the shortest time counts.
  */
 export function parseCacheControl(values: readonly string[]): CacheControl {
-  const read = noDirectives(values.length > 0)
+  const read = new Map<string, number>()
   for (const line of values) {
-    for (const [name, value] of directivesOf(line)) {
-      const flag = FLAGS.get(name)
-      if (flag !== undefined) read[flag] = true
-      const seconds = SECONDS.get(name)
-      if (seconds === undefined) continue
-      read[seconds] = Math.min(read[seconds] ?? LARGEST_SECONDS, deltaSeconds(value) ?? 0)
-    }
+    for (const [name, value] of directivesOf(line))
+      read.set(name, Math.min(read.get(name) ?? LARGEST_SECONDS, deltaSeconds(value) ?? 0))
   }
   return read
 }
@@ -113,8 +63,8 @@ export interface Directives {
 
 /**
  * RFC 9213 §2.2: directives of the first field in `targets` that is valid and not empty, else of
- * Cache-Control. Names in `targets` are lower-case.
- * https://www.rfc-editor.org/rfc/rfc9213.html#section-2.2
+ * Cache-Control. Names in `targets` are lower-case. Without any of these fields, `Pragma: no-cache`
+ * counts (RFC 9111 §5.4). https://www.rfc-editor.org/rfc/rfc9213.html#section-2.2
  */
 export function responseDirectives(headers: HeaderList, targets: readonly string[]): Directives {
   for (const name of targets) {
@@ -123,33 +73,83 @@ export function responseDirectives(headers: HeaderList, targets: readonly string
     if (members !== undefined && members.size > 0)
       return { cc: toCacheControl(members), targeted: true }
   }
-  return { cc: parseCacheControl(headerValues(headers, 'cache-control')), targeted: false }
+  const lines = headerValues(headers, 'cache-control')
+  const pragma = lines.length > 0 ? [] : headerValues(headers, 'pragma')
+  const hasPragma = pragma.length > 0 && parseCacheControl(pragma).has('no-cache')
+  return { cc: parseCacheControl(hasPragma ? ['no-cache'] : lines), targeted: false }
 }
 
+/**
+ * The value false turns a directive off. Each other value turns it on, also one of a wrong type. So
+ * `private="x-id"` counts as `private` without a field name, which forbids more. A time of a wrong
+ * type is not converted (RFC 9213 §2.1). It counts as expired (RFC 9111 §4.2.1).
+ * https://www.rfc-editor.org/rfc/rfc9213.html#section-2.1
+ */
 function toCacheControl(members: ReadonlyMap<string, Member>): CacheControl {
-  const read = noDirectives(true)
-  for (const [name, flag] of FLAGS) read[flag] = isOn(members.get(name))
-  for (const [name, seconds] of SECONDS) read[seconds] = secondsOf(members.get(name))
+  const read = new Map<string, number>()
+  for (const [name, member] of members) {
+    if (member.type === 'boolean' && !member.value) continue
+    const seconds = member.type === 'integer' ? member.value : 0
+    read.set(name, Math.min(Math.max(seconds, 0), LARGEST_SECONDS))
+  }
   return read
 }
 
+// Cache-Control of a request. It is advice, which a cache before an origin may ignore.
+
+/** Age and remaining freshness of a stored response at the moment at which it would be sent. */
+export interface StoredAge {
+  readonly ageMs: number
+  /** Remaining freshness. Negative if the response is stale. */
+  readonly freshForMs: number
+}
+
+const FLAGS: ReadonlySet<string> = new Set(['no-cache', 'no-store', 'only-if-cached'])
+
+/** A request without directives. */
+export const NO_DIRECTIVES: CacheControl = new Map()
+
 /**
- * Whether a directive is on. Each value except false turns it on, also a value of a wrong type. So
- * `private="x-id"` counts as `private` without a field name, which forbids more.
+ * RFC 9111 §5.2.1. `Pragma: no-cache` counts only without Cache-Control (§5.4). If a directive is
+ * repeated, the stricter value counts. The value of `max-stale` without a number is Infinity.
+ * https://www.rfc-editor.org/rfc/rfc9111.html#section-5.2.1
  */
-function isOn(member: Member | undefined): boolean {
-  return member !== undefined && !(member.type === 'boolean' && !member.value)
+export function requestDirectives(headers: RequestHeaders): CacheControl {
+  const field = requestField(headers, 'cache-control')
+  const read = new Map<string, number>()
+  for (const [name, value] of directivesOf(field ?? requestField(headers, 'pragma') ?? '')) {
+    if (field === undefined && name !== 'no-cache') continue
+    const needsNoNumber = FLAGS.has(name) || (name === 'max-stale' && value === undefined)
+    const number = needsNoNumber ? Number.POSITIVE_INFINITY : deltaSeconds(value)
+    if (number === undefined) continue
+    const stricter = name === 'min-fresh' ? Math.max : Math.min
+    read.set(name, stricter(read.get(name) ?? number, number))
+  }
+  return read
+}
+
+/** RFC 9111 §5.2.1.1 to §5.2.1.4: whether the client accepts a stored response. */
+export function isAcceptable(directives: CacheControl, offer: StoredAge): boolean {
+  if (directives.has('no-cache')) return false
+  const maxAgeS = directives.get('max-age')
+  const minFreshS = directives.get('min-fresh')
+  const maxStaleS = directives.get('max-stale')
+  if (maxAgeS !== undefined && offer.ageMs > maxAgeS * 1000) return false
+  if (minFreshS !== undefined && offer.freshForMs < minFreshS * 1000) return false
+  if (offer.freshForMs > 0) return true
+  // A client that sends max-age or min-fresh without max-stale does not accept a stale response.
+  if (maxStaleS === undefined) return maxAgeS === undefined && minFreshS === undefined
+  return -offer.freshForMs <= maxStaleS * 1000
 }
 
 /**
- * The value of a directive in seconds. A value of a wrong type is not converted (RFC 9213 §2.1). It
- * is an invalid lifetime, which counts as expired (RFC 9111 §4.2.1).
- * https://www.rfc-editor.org/rfc/rfc9213.html#section-2.1
+ * RFC 5861 §4: whether the client accepts a stored response in place of an error.
+ * https://www.rfc-editor.org/rfc/rfc5861.html#section-4
  */
-function secondsOf(member: Member | undefined): number | undefined {
-  if (member === undefined) return undefined
-  if (member.type !== 'integer') return 0
-  return Math.min(Math.max(member.value, 0), LARGEST_SECONDS)
+export function isAcceptableOnError(directives: CacheControl, offer: StoredAge): boolean {
+  const seconds = directives.get('stale-if-error')
+  if (seconds === undefined) return isAcceptable(directives, offer)
+  return -offer.freshForMs <= seconds * 1000
 }
 
 // Explicit lifetime and age of a response, by its header fields.
@@ -163,7 +163,7 @@ export function explicitLifetimeMs(
   headers: HeaderList,
   wallNow: number,
 ): number | undefined {
-  const seconds = cc.sMaxageS ?? cc.maxAgeS
+  const seconds = cc.get('s-maxage') ?? cc.get('max-age')
   if (seconds !== undefined) return seconds * 1000
   if (targeted) return undefined
   // RFC 9111 §5.3: Expires − Date. An invalid date, as in `Expires: 0`, is in the past.
@@ -189,7 +189,7 @@ export function initialAgeMs(headers: HeaderList, wallNow: number): number {
 
 /** RFC 9111 §4.2.4: false if a directive forbids stale responses. No option can allow them then. */
 export function staleWindowsAllowed(cc: CacheControl): boolean {
-  return !(cc.mustRevalidate || cc.proxyRevalidate || cc.noCache || cc.sMaxageS !== undefined)
+  return !['must-revalidate', 'proxy-revalidate', 'no-cache', 's-maxage'].some((it) => cc.has(it))
 }
 
 const MONTHS = 'janfebmaraprmayjunjulaugsepoctnovdec'

@@ -176,16 +176,26 @@ function sharedDate(date: string): string {
   return lastDate
 }
 
+/** The fields with copies of their strings, of which none references a longer one. */
 export function toFields(headers: HeaderList): Fields {
   const fields: string[] = []
-  for (const [name, value] of headers) {
-    const common = COMMON.get(name)
-    const isOwn = common === undefined || OF_ONE_ENTRY.has(common)
-    const text = isOwn ? value : common === 'date' ? sharedDate(value) : shared(value)
-    fields.push(common ?? name, text)
-  }
+  for (const [name, value] of headers)
+    fields.push(COMMON.get(name) ?? detachedText(name), ownValue(name, value))
   // A copy, because an array that has grown reserves memory for more elements.
   return fields.slice()
+}
+
+/** Copies header fields as `toFields` does, but as a list of pairs. */
+export function ownHeaders(headers: HeaderList): HeaderList {
+  const own: Array<HeaderList[number]> = []
+  for (const [name, value] of headers)
+    own.push([COMMON.get(name) ?? detachedText(name), ownValue(name, value)])
+  return own
+}
+
+function ownValue(name: string, value: string): string {
+  if (name === 'date') return sharedDate(value)
+  return COMMON.has(name) && !OF_ONE_ENTRY.has(name) ? shared(value) : detachedText(value)
 }
 
 /** Longer values, such as policies, are rare and are not shared. */
@@ -201,29 +211,6 @@ export function shared(text: string): string {
   if (known !== undefined) return known
   const own = detachedText(text)
   recent.set(own, own)
-  return own
-}
-
-/**
- * Copies fields so that no string references a longer one. Most strings from `toFields` are shared
- * and need no copy.
- */
-export function ownFields(fields: Fields): Fields {
-  return fields.map((text) => {
-    if (text === lastDate) return lastDate
-    return COMMON.get(text) ?? recent.get(text) ?? detachedText(text)
-  })
-}
-
-/** Copies header fields so that no string references a longer one. */
-export function ownHeaders(headers: HeaderList): HeaderList {
-  const own: Array<HeaderList[number]> = []
-  for (const [name, value] of headers) {
-    const common = COMMON.get(name)
-    if (common === undefined) own.push([detachedText(name), detachedText(value)])
-    else if (common === 'date') own.push([common, sharedDate(value)])
-    else own.push([common, OF_ONE_ENTRY.has(common) ? detachedText(value) : shared(value)])
-  }
   return own
 }
 

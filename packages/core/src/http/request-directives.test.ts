@@ -2,52 +2,49 @@ import { describe, expect, it } from 'vitest'
 import {
   isAcceptable,
   isAcceptableOnError,
+  NO_DIRECTIVES,
   requestDirectives,
   type StoredAge,
-} from './request-directives.ts'
+} from './freshness.ts'
+import type { RequestHeaders } from './headers.ts'
 
 const said = (cacheControl: string) => requestDirectives({ 'cache-control': cacheControl })
+const all = (headers: RequestHeaders) => Object.fromEntries(requestDirectives(headers))
+const directives = (cacheControl: string) => all({ 'cache-control': cacheControl })
+const YES = Number.POSITIVE_INFINITY
 
 describe('parsed request directives', () => {
-  it('are empty without a known directive', () => {
-    expect(requestDirectives({})).toBeUndefined()
-    expect(said('')).toBeUndefined()
-    expect(said('no-transform, x=1, public')).toBeUndefined()
-    expect(said('max-age=x, min-fresh, stale-if-error=-1, max-stale=soon')).toBeUndefined()
+  it('are empty without a directive or a valid number', () => {
+    expect(all({})).toEqual({})
+    expect(directives('')).toEqual({})
+    expect(directives('no-transform, public')).toEqual({})
+    expect(directives('max-age=x, min-fresh, stale-if-error=-1, max-stale=soon')).toEqual({})
   })
 
   it('are found with any letter case, space and quotes', () => {
-    const all =
+    const text =
       'No-Cache, NO-STORE,only-if-cached , max-age="1", min-fresh=2, max-stale=3, stale-if-error=4'
-    expect(said(all)).toEqual({
-      noCache: true,
-      noStore: true,
-      onlyIfCached: true,
-      maxAgeS: 1,
-      minFreshS: 2,
-      maxStaleS: 3,
-      staleIfErrorS: 4,
+    expect(directives(text)).toEqual({
+      ...{ 'no-cache': YES, 'no-store': YES, 'only-if-cached': YES },
+      ...{ 'max-age': 1, 'min-fresh': 2, 'max-stale': 3, 'stale-if-error': 4 },
     })
   })
 
   it('are the stricter one of two with the same name', () => {
-    expect(said('max-age=9, max-age=5, min-fresh=3, min-fresh=4')).toMatchObject({
-      maxAgeS: 5,
-      minFreshS: 4,
-    })
-    expect(said('max-stale, max-stale=7')).toMatchObject({ maxStaleS: 7 })
-    expect(said('max-stale=7, max-stale')).toMatchObject({ maxStaleS: 7 })
-    expect(said('max-stale')).toMatchObject({ maxStaleS: Number.POSITIVE_INFINITY })
+    const text = 'max-age=9, max-age=5, min-fresh=3, min-fresh=4'
+    expect(directives(text)).toEqual({ 'max-age': 5, 'min-fresh': 4 })
+    expect(directives('max-stale, max-stale=7')).toEqual({ 'max-stale': 7 })
+    expect(directives('max-stale=7, max-stale')).toEqual({ 'max-stale': 7 })
+    expect(directives('max-stale')).toEqual({ 'max-stale': YES })
+    expect(directives('no-cache=x, no-store=0')).toEqual({ 'no-cache': YES, 'no-store': YES })
   })
 
   it('may come from Pragma, if there is no Cache-Control', () => {
-    expect(requestDirectives({ pragma: 'No-Cache' })).toMatchObject({ noCache: true })
-    expect(requestDirectives({ pragma: 'x, no-cache' })).toMatchObject({ noCache: true })
-    expect(requestDirectives({ pragma: 'no-store' })).toBeUndefined()
-    expect(requestDirectives({ pragma: 'no-cache', 'cache-control': '' })).toBeUndefined()
-    expect(requestDirectives({ pragma: 'no-cache', 'cache-control': 'max-age=5' })).toMatchObject({
-      noCache: false,
-    })
+    expect(all({ pragma: 'No-Cache' })).toEqual({ 'no-cache': YES })
+    expect(all({ pragma: 'x, no-cache, max-age=1' })).toEqual({ 'no-cache': YES })
+    expect(all({ pragma: 'no-store' })).toEqual({})
+    expect(all({ pragma: 'no-cache', 'cache-control': '' })).toEqual({})
+    expect(all({ pragma: 'no-cache', 'cache-control': 'max-age=5' })).toEqual({ 'max-age': 5 })
   })
 })
 
@@ -59,9 +56,11 @@ const stale = (byS: number): StoredAge => fresh(60, -byS)
 
 describe('a stored response', () => {
   it('is allowed by a request without directives, fresh or stale', () => {
-    expect(isAcceptable(undefined, fresh(5, 5))).toBe(true)
-    expect(isAcceptable(undefined, stale(5))).toBe(true)
-    expect(isAcceptableOnError(undefined, stale(5))).toBe(true)
+    for (const none of [NO_DIRECTIVES, said('x=1')]) {
+      expect(isAcceptable(none, fresh(5, 5))).toBe(true)
+      expect(isAcceptable(none, stale(5))).toBe(true)
+      expect(isAcceptableOnError(none, stale(5))).toBe(true)
+    }
   })
 
   it.each<[string, StoredAge, boolean]>([

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalPath, matchesPattern, patternProblem } from './route-pattern.ts'
+import { canonicalPath } from '../ports/key.ts'
+import { matchesPattern, patternProblem } from './route-pattern.ts'
 
 describe('the normal form of a path', () => {
   it.each([

@@ -1,24 +1,6 @@
-// Paths and path patterns of purges. Case, percent-encoding and a slash at the end do not matter,
-// since a purge of one path too many is harmless.
+// Path patterns of purges.
 
-/**
- * The form in which paths are compared: `/Products/42/` and `/products/%34%32` are equal. An
- * encoded slash does not separate parts. Never throws.
- */
-export function canonicalPath(path: string): string {
-  const plain = path.includes('%') ? path.split('/').map(decodedPart).join('/') : path
-  const lower = plain.toLowerCase()
-  return lower.length > 1 && lower.endsWith('/') ? lower.slice(0, -1) : lower
-}
-
-/** One part of a path. A part with an invalid percent-encoding stays as it is. */
-function decodedPart(part: string): string {
-  try {
-    return decodeURIComponent(part).replaceAll('/', '%2f')
-  } catch {
-    return part
-  }
-}
+import { canonicalPath } from '../ports/key.ts'
 
 /** A named part, such as `:id`. */
 const PARAMETER = /^:[A-Za-z_]\w*$/

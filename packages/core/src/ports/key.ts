@@ -51,6 +51,25 @@ export function isDataKey(key: string): boolean {
   return key.startsWith(DATA_PREFIX)
 }
 
+/**
+ * The form in which purges compare paths: `/Products/42/` and `/products/%34%32` are equal, since a
+ * purge of one path too many is harmless. An encoded slash does not separate parts. Never throws.
+ */
+export function canonicalPath(path: string): string {
+  const plain = path.includes('%') ? path.split('/').map(decodedPart).join('/') : path
+  const lower = plain.toLowerCase()
+  return lower.length > 1 && lower.endsWith('/') ? lower.slice(0, -1) : lower
+}
+
+/** One part of a path. A part with an invalid percent-encoding stays as it is. */
+function decodedPart(part: string): string {
+  try {
+    return decodeURIComponent(part).replaceAll('/', '%2f')
+  } catch {
+    return part
+  }
+}
+
 // Internal keys and purge subjects in the form that users wrote, for events and errors. This is the
 // inverse of cache/key.ts, ports/subject.ts and the functions above, as a test checks.
 

@@ -54,7 +54,8 @@ export function withoutRaw(raw: readonly string[], names: ReadonlySet<string>): 
   return left
 }
 
-function without<T extends object>(fields: T, names: readonly string[]): T {
+/** A copy of the fields without the named ones. */
+export function without<T extends object>(fields: T, names: Iterable<string>): T {
   const left = { ...fields }
   for (const name of names) Reflect.deleteProperty(left, name)
   return left
