@@ -117,11 +117,6 @@ export class RedisLink {
     else this.#batch.add(job as Job<unknown>)
   }
 
-  /** Whether the jobs that begin now are sent in few commands. */
-  get isTogether(): boolean {
-    return this.#batch !== undefined
-  }
-
   /** The jobs that `run` begins are sent in few commands. */
   together(run: () => void): void {
     const link = this.current

@@ -224,7 +224,7 @@ async function runSchedule(seed: number): Promise<void> {
     () => wire.splice(below(Math.max(1, wire.length)), 1)[0]?.(),
     () => wire.splice(below(Math.max(1, wire.length)), 1)[0]?.(),
     () => void appended.push(purges.append(purgeOf(below)).catch(() => {})),
-    () => void appended.push(purges.append(...several()).catch(() => {})),
+    () => void appended.push(...several().map((each) => purges.append(each).catch(() => {}))),
     () => void purges.beat(),
     () => void purges.resume().catch(() => {}),
     () => void purges.confirm()?.catch(() => {}),

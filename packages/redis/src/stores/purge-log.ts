@@ -68,7 +68,7 @@ export class RedisPurges {
   #mayHaveFailedOver = false
   #reading: Promise<void> | undefined
   #isBeating = false
-  /** The purges of the next command of `appendSoon`. */
+  /** The purges of the next command. */
   #soon: { readonly purges: Purge[]; readonly end: Promise<void> } | undefined
 
   constructor(commands: PurgeCommands, clock: Clock, hooks: Hooks) {
@@ -77,8 +77,24 @@ export class RedisPurges {
     this.#hooks = hooks
   }
 
-  /** Resolves when the purges are in the log and this process has applied all of them. */
-  async append(...purges: readonly Purge[]): Promise<void> {
+  /**
+   * Appends a purge after this turn: purges of one turn share commands. Resolves when the purge is
+   * in the log and this process has applied it.
+   */
+  append(purge: Purge): Promise<void> {
+    if (this.#soon === undefined || this.#soon.purges.length === MOST_PURGES) {
+      const purges: Purge[] = []
+      const end = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
+        this.#soon = undefined
+        return this.#appendAll(purges)
+      })
+      this.#soon = { purges, end }
+    }
+    this.#soon.purges.push(purge)
+    return this.#soon.end
+  }
+
+  async #appendAll(purges: readonly Purge[]): Promise<void> {
     const sentAt = this.#clock.now()
     const { id: last, prev, isPublished } = await this.#commands.append(purges, this.#newest)
     let before = prev
@@ -90,20 +106,6 @@ export class RedisPurges {
     }
     if (!lacks(this.#known, last)) this.#confirm(sentAt)
     if (!isPublished) throw storeUnavailable('redis', 'purge', new Error(NOT_PUBLISHED))
-  }
-
-  /** As `append`, after this turn: purges of one turn share commands. */
-  appendSoon(purge: Purge): Promise<void> {
-    if (this.#soon === undefined || this.#soon.purges.length === MOST_PURGES) {
-      const purges: Purge[] = []
-      const end = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
-        this.#soon = undefined
-        return this.append(...purges)
-      })
-      this.#soon = { purges, end }
-    }
-    this.#soon.purges.push(purge)
-    return this.#soon.end
   }
 
   /**

@@ -288,17 +288,14 @@ class RedisStore implements StampedeStore {
    * fail although Redis is available again.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
-    const isOneOfMany = this.#link.isTogether
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
     await this.#link.retry(() => this.#link.run(purge, key, args, String, { ignoreBreaker: true }))
-    const event = { of: 'key', name: key, soft } as const
-    const log = this.#requirePurges()
-    await (isOneOfMany ? log.appendSoon(event) : log.append(event))
+    await this.#requirePurges().append({ of: 'key', name: key, soft })
   }
 
   async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
     const log = this.#requirePurges()
-    const marks = [subjects].flat().map((name) => log.appendSoon({ of: 'subject', name, soft }))
+    const marks = [subjects].flat().map((name) => log.append({ of: 'subject', name, soft }))
     await Promise.all(marks)
   }
 
