@@ -220,7 +220,7 @@ class RedisStore implements StampedeStore {
     if (frame.byteLength > MAX_FRAME_BYTES) {
       const onEnd = (reply: CommitReply) =>
         receiver.resolve(reply === 'committed' ? 'too-large' : reply)
-      this.#endLease(grant, 0, 0, '').then(onEnd, (error) => receiver.reject(error))
+      this.fail(grant, undefined, 0).then(onEnd, (error) => receiver.reject(error))
       return
     }
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
@@ -263,8 +263,7 @@ class RedisStore implements StampedeStore {
     passMs: number,
     isFirst: boolean | 'keep' | 'skip' = false,
   ): Promise<CommitReply | 'first'> {
-    const flag = PASS_FLAGS[`${isFirst}`]
-    return this.#endLease(grant, passMs, 0, '', flag, readPass)
+    return this.#endLease(grant, passMs, 0, '', PASS_FLAGS[`${isFirst}`])
   }
 
   fail(
@@ -273,9 +272,9 @@ class RedisStore implements StampedeStore {
     backoffMs: number,
     awaited = false,
   ): Promise<CommitReply> {
-    return failure === undefined
-      ? this.#endLease(grant, 0, 0, '')
-      : this.#endLease(grant, 0, backoffMs, JSON.stringify(failure), Number(awaited))
+    const [forMs, text] = failure === undefined ? [0, ''] : [backoffMs, JSON.stringify(failure)]
+    // Only `pass` gets `first`.
+    return this.#endLease(grant, 0, forMs, text, Number(awaited)) as Promise<CommitReply>
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -313,21 +312,20 @@ class RedisStore implements StampedeStore {
     throw notOpen()
   }
 
-  #endLease<R = CommitReply>(
+  #endLease(
     grant: Grant,
     passMs: number,
     backoffMs: number,
     failure: string,
-    flag = 0,
-    read: (reply: unknown) => R = readEnd as () => R,
-  ): Promise<R> {
+    flag: number,
+  ): Promise<CommitReply | 'first'> {
     const { key, token, fence } = grant
     const { wakePrefix } = this.#link.names
     const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, flag]
     // This may follow a lookup without a reply. If a frozen Redis continues, it then ends the lease
     // right after the lookup. So the command is sent although Redis seems unavailable.
     const ignoreBreaker = fence === ANY_FENCE
-    return this.#link.run(endLease, key, args, read, { ignoreBreaker })
+    return this.#link.run(endLease, key, args, readEnd, { ignoreBreaker })
   }
 }
 
@@ -336,10 +334,7 @@ const { lookup, lookupTo, commit: commitOf, commitTo } = RedisStore.prototype
 Object.assign(lookup, { direct: Object.assign(lookupTo, { of: lookup }) })
 Object.assign(commitOf, { direct: Object.assign(commitTo, { of: commitOf }) })
 
-function readEnd(reply: unknown): CommitReply {
+function readEnd(reply: unknown): CommitReply | 'first' {
+  if (String(reply) === 'FIRST') return 'first'
   return String(reply) === 'ENDED' ? 'committed' : 'fenced'
-}
-
-function readPass(reply: unknown): CommitReply | 'first' {
-  return String(reply) === 'FIRST' ? 'first' : readEnd(reply)
 }
