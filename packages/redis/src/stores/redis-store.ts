@@ -26,13 +26,12 @@ import { names } from '../protocol/keys.ts'
 import type { Failure, LookupReply, LookupRequest } from '../protocol/lookup-reply.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { Compression, type CompressOptions } from './compression.ts'
-import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import type { Position } from './purge-events.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
-import { Lookup, type LookupParts } from './redis-lookups.ts'
+import { Lookup, type LookupParts, PlainReads } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 type StoreHooks = Parameters<StampedeStore['attach']>[0]
@@ -231,7 +230,7 @@ class RedisStore implements StampedeStore {
     this.written.raw += rawBytes ?? frame.byteLength
     this.written.stored += bytes.byteLength
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
-    let runs = 0
+    let wasLate = false
     this.#link.begin<Committed>({
       script: commit,
       keys: this.#link.keysOf(commit, key),
@@ -239,7 +238,6 @@ class RedisStore implements StampedeStore {
       receiver,
       bytes: bytes.byteLength,
       args: ({ server, leftMs, waitedMs }) => {
-        runs += 1
         // An entry ages while its commit waits in the queue. In a frozen server, it would do so
         // unseen, so Redis ignores the commit after its deadline.
         const notAfter = server.clock.notAfter(leftMs)
@@ -252,8 +250,9 @@ class RedisStore implements StampedeStore {
         if (status !== 'LATE') return status === 'COMMITTED' ? 'committed' : 'fenced'
         // The server's clock was set forward, or the estimate of that clock was wrong. The reply
         // corrects the estimate.
-        if (runs === 1) return AGAIN
-        throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
+        if (wasLate) throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
+        wasLate = true
+        return AGAIN
       },
     })
   }
