@@ -163,7 +163,7 @@ describe('a closed store', () => {
       await other.lookup('busy', { token: 'first', leaseMs: LEASE_MS })
       await other.lookup('busy', { token: 'second', leaseMs: LEASE_MS })
       const ours = started.mock.results.map(({ value }) => value)
-      expect(ours.length).toBeGreaterThanOrEqual(3)
+      expect(ours.length).toBeGreaterThanOrEqual(2)
       await other.close()
       await waitUntil('all are cleared', () => {
         const ended = new Set(cleared.mock.calls.map(([interval]) => interval))
