@@ -76,26 +76,20 @@ const turns = new WeakMap<Connection, Turn>()
 
 /**
  * The current turn. It begins with its first command and ends at the next tick. Microtasks that run
- * before that tick may add commands.
+ * before that tick may add commands. A cluster has a socket to each master.
  */
-function turnOf(connection: Connection): Turn {
+function turnOf(connection: Connection | ClusterConnection): Turn {
   const present = turns.get(connection)
   if (present !== undefined) return present
   const turn = { time: undefined }
   turns.set(connection, turn)
-  const streams = streamsOf(connection)
-  for (const stream of streams) stream.cork()
+  const nodes = 'nodes' in connection ? connection.nodes('master') : [connection]
+  for (const { stream } of nodes) stream?.cork()
   process.nextTick(() => {
     turns.delete(connection)
-    for (const stream of streams) stream.uncork()
+    for (const { stream } of nodes) stream?.uncork()
   })
   return turn
-}
-
-/** Its socket, or in a cluster those to all masters. */
-function streamsOf(connection: Connection | ClusterConnection) {
-  const nodes = 'nodes' in connection ? connection.nodes('master') : [connection]
-  return nodes.flatMap(({ stream }) => stream ?? [])
 }
 
 /** Sends TIME once per turn of the event loop, and returns an object that gets the reply. */

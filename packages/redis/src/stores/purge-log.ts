@@ -64,6 +64,8 @@ export class RedisPurges {
   readonly #unlinked = new Set<EventId>()
   /** Moment on this process's clock up to which it has certainly missed no purge. */
   confirmedAt: number = Number.NEGATIVE_INFINITY
+  /** Until this moment, a lookup needs no read of the log (`catchUp`). */
+  confirmedUntil: number = Number.NEGATIVE_INFINITY
   /** Whether a server that lacks purges may have taken over. */
   #mayHaveFailedOver = false
   #reading: Promise<void> | undefined
@@ -130,21 +132,13 @@ export class RedisPurges {
   }
 
   /**
-   * Undefined if the process recently confirmed that it missed no purge. Otherwise a promise that
-   * resolves when it has confirmed that, and rejects if it cannot.
-   */
-  confirm(): Promise<void> | undefined {
-    const isOld = this.#clock.now() - this.confirmedAt >= CONFIRMED_FOR_MS
-    return isOld || this.#mayHaveFailedOver ? this.catchUp() : undefined
-  }
-
-  /**
    * Called when a connection for commands was lost. After a fail-over, purged entries may be back.
    * So the next lookup first reads the log. If the log lacks known purges, the script makes all
    * entries outdated that are stored by then.
    */
   onConnectionLost(): void {
     this.#mayHaveFailedOver = true
+    this.confirmedUntil = Number.NEGATIVE_INFINITY
   }
 
   /** Heartbeat: reads the log only if a purge was missed. */
@@ -187,8 +181,8 @@ export class RedisPurges {
         from = lost ?? this.#known
         hasMore = page.hasMore || lost !== undefined
         if (hasMore) continue
-        this.#confirm(sentAt)
         this.#mayHaveFailedOver = false
+        this.#confirm(sentAt)
       }
     } finally {
       this.#reading = undefined
@@ -255,6 +249,7 @@ export class RedisPurges {
 
   #confirm(at: number): void {
     this.confirmedAt = Math.max(this.confirmedAt, at)
+    if (!this.#mayHaveFailedOver) this.confirmedUntil = this.confirmedAt + CONFIRMED_FOR_MS
   }
 
   /**

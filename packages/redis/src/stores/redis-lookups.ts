@@ -1,7 +1,7 @@
 // A lookup in Redis. The reply comes from the cheapest possible source: a delivered entry, a plain
 // read or the script. Only the script can take a lease. All steps share one time budget.
 
-import { storeUnavailable } from '@stampede/core/store'
+import { type Clock, storeUnavailable } from '@stampede/core/store'
 import type { Connection } from '../connection/client-types.ts'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { OpenLink } from '../connection/open-link.ts'
@@ -28,6 +28,7 @@ import type { RedisPurges } from './purge-log.ts'
 
 /** The parts of the store that its lookups share. */
 export interface LookupParts {
+  readonly clock: Clock
   readonly link: RedisLink
   readonly deliveries: PendingDeliveries
   readonly plainReads: PlainReads
@@ -69,7 +70,8 @@ export class Lookup implements Job<LookupReply> {
 
   /** If the last confirmation is too old, the entry may have been purged. */
   confirm(): Promise<void> | undefined {
-    return this.#parts.purges.confirm()
+    const { clock, purges } = this.#parts
+    return clock.now() < purges.confirmedUntil ? undefined : purges.catchUp()
   }
 
   known(

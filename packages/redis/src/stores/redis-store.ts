@@ -162,16 +162,17 @@ class RedisStore implements StampedeStore {
       onCommandsLost: () => this.#parts?.purges.onConnectionLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
-    this.#link.open(hooks.clock, this.#listener)
-    const clock = {
-      now: hooks.clock.now.bind(hooks.clock),
+    const { clock } = hooks
+    this.#link.open(clock, this.#listener)
+    const logClock = {
+      now: () => clock.now(),
       // In a cluster, the log may move to another server.
       agoAtMost: (serverMs: number) => this.#link.logClock.agoAtMost(serverMs),
     }
     const [link, deliveries] = [this.#link, this.#deliveries]
     const purgeHooks = { ...hooks, onChange: () => deliveries.clear() }
-    const purges = new RedisPurges(this.#commands, clock, purgeHooks)
-    this.#parts = { link, deliveries, plainReads: new PlainReads(link), purges }
+    const purges = new RedisPurges(this.#commands, logClock, purgeHooks)
+    this.#parts = { clock, link, deliveries, plainReads: new PlainReads(link), purges }
     this.#heartbeat = setInterval(() => void purges.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
