@@ -86,7 +86,7 @@ export interface ClusterNode {
 
 /** The connection for commands to a cluster. */
 export interface ClusterConnection extends Connection {
-  nodes(role: 'all' | 'master'): ClusterNode[]
+  nodes(role: 'master'): ClusterNode[]
   /** For each slot: the name of its master, then those of its replicas. */
   readonly slots: ReadonlyArray<readonly string[] | undefined>
 }
