@@ -120,12 +120,13 @@ describe('a lookup in a process that was blocked', () => {
           clock.jumpedMs += tookMs
           return never
         }
+        const args = () => []
         const receiver = { resolve, reject }
         link.begin({
           script: purge,
           keys: [''],
           options: {},
-          args: [],
+          args,
           read: String,
           receiver,
           confirm,

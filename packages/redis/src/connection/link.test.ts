@@ -62,7 +62,7 @@ function operate<T = unknown>(
   const read = (raw: unknown) => raw as T
   return new Promise<T>((resolve, reject) => {
     link.begin<T>({
-      ...{ name: 'read', script, keys: ['record'], options: {}, args: [], read },
+      ...{ name: 'read', script, keys: ['record'], options: {}, args: () => [], read },
       receiver: { resolve, reject },
       known(_turn, operation) {
         begin(operation as Operation<T>)
@@ -235,7 +235,7 @@ describe('jobs that begin together', () => {
           resolve: (value: string) => void ended.push(value),
           reject: (error: Error) => void ended.push(error.message),
         }
-        const job = { script, keys: [`k${i}`], options: {}, args: [], read: String, receiver }
+        const job = { script, keys: [`k${i}`], options: {}, args: () => [], read: String, receiver }
         link.begin<string>({ ...job, ...(i === 0 ? more : {}) })
       }
     })

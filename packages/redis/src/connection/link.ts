@@ -125,7 +125,7 @@ export class RedisLink {
     const keys = typeof key === 'string' ? this.keysOf(script, key) : key
     return new Promise((resolve, reject) => {
       const receiver = { resolve, reject }
-      this.begin({ script, keys, options, receiver, args, read })
+      this.begin({ script, keys, options, receiver, args: () => args, read })
     })
   }
 

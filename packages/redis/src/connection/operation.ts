@@ -67,7 +67,7 @@ export interface Job<T> {
    * cheaper command instead, returns `AGAIN`, and ends or begins the operation later.
    */
   known?(turn: Turn, operation?: Operation<T>): T | typeof AGAIN | undefined
-  readonly args: readonly ScriptArgument[] | ((turn: Turn) => readonly ScriptArgument[])
+  args(turn: Turn): readonly ScriptArgument[]
   /** Parses the reply. Throws if it is malformed. */
   read(raw: never, turn: Turn): T | typeof AGAIN
   /** Returns the error for the caller. */
@@ -136,8 +136,7 @@ export class Operation<T> {
     if (known !== undefined) return this.resolve(known)
     const { script, keys } = job
     if (!this.#mayStep(script.name, this.#read)) return
-    const args = typeof job.args === 'function' ? job.args(this) : job.args
-    const reply = this.#link.scripts.run(script, keys, args, this.#sendsSource)
+    const reply = this.#link.scripts.run(script, keys, job.args(this), this.#sendsSource)
     reply.then(this.onReply, this.onError)
   }
 

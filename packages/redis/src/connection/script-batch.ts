@@ -120,8 +120,9 @@ class Batch implements Job<readonly unknown[]> {
     return this.size === 0 ? [] : undefined
   }
 
-  args = (turn: Turn): ScriptArgument[] =>
-    argumentsOf(this.#jobs.map(({ args }) => (typeof args === 'function' ? args(turn) : args)))
+  args(turn: Turn): ScriptArgument[] {
+    return argumentsOf(this.#jobs.map((job) => job.args(turn)))
+  }
 
   read(raw: unknown, turn: Turn): readonly unknown[] {
     const [replies, failed] = Array.isArray(raw) ? raw : []

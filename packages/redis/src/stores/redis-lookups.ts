@@ -93,7 +93,7 @@ export class Lookup implements Job<LookupReply> {
     return AGAIN
   }
 
-  readonly args = (): ScriptArgument[] => {
+  args(): ScriptArgument[] {
     const { link, deliveries } = this.#parts
     const { token, leaseMs, knownFence, outdated, like } = this.#request
     // In a cluster a wake-up carries no entry, because each message goes to every node.
