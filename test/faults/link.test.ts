@@ -9,6 +9,7 @@ import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { RedisLink } from '../../packages/redis/src/connection/link.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
+import { purge } from '../../packages/redis/src/protocol/scripts.generated.ts'
 import { LIFETIMES, openBareStore } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { waitUntil } from '../harness/wait-until.ts'
@@ -114,9 +115,22 @@ describe('a lookup in a process that was blocked', () => {
     const never = new Promise<never>(() => {})
     /** An operation whose first step takes `tookMs` of the budget. */
     const takes = (tookMs: number) =>
-      link.operate('step', '', {}, (operation) => {
-        clock.jumpedMs += tookMs
-        operation.wait(never, () => {})
+      new Promise((resolve, reject) => {
+        const confirm = () => {
+          clock.jumpedMs += tookMs
+          return never
+        }
+        const args = () => []
+        const receiver = { resolve, reject }
+        link.begin({
+          script: purge,
+          keys: [''],
+          options: {},
+          args,
+          read: String,
+          receiver,
+          confirm,
+        })
       })
     await expect(takes(0)).rejects.toThrow('no reply within 300 ms')
     await expect(takes(200)).rejects.toThrow('no reply within 100 ms')
@@ -150,7 +164,7 @@ describe('a closed store', () => {
       await other.lookup('busy', { token: 'first', leaseMs: LEASE_MS })
       await other.lookup('busy', { token: 'second', leaseMs: LEASE_MS })
       const ours = started.mock.results.map(({ value }) => value)
-      expect(ours.length).toBeGreaterThanOrEqual(3)
+      expect(ours.length).toBeGreaterThanOrEqual(2)
       await other.close()
       await waitUntil('all are cleared', () => {
         const ended = new Set(cleared.mock.calls.map(([interval]) => interval))

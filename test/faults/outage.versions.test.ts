@@ -79,7 +79,7 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (io
       )
       .toBe(true)
     await fleet.redis.pause()
-    // A heartbeat every 1.5 s notices it.
+    // A heartbeat every 1.25 s notices it.
     expectServed(await waiting)
     gate.open()
     expect((await leading).status).toBe(200)

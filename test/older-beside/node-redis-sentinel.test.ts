@@ -4,8 +4,10 @@
 import { createLocks, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
+import { createClient } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
+import type { RedisServer } from '../harness/redis-server.ts'
 import { askRedis } from '../harness/redis-wire.ts'
 
 /** The Sentinels notice a silent master (0.5 s), elect a replica, and the process connects. */
@@ -44,6 +46,11 @@ async function acceptedBy({ sentinels: [first] }: SentinelBench): Promise<number
   return Number(/total_connections_received:(\d+)/.exec(info)?.[1])
 }
 
+async function onServer({ url }: RedisServer, user: object, ...command: [string, ...string[]]) {
+  const client = await createClient({ url, ...user }).connect()
+  return client.sendCommand(command).finally(() => client.destroy())
+}
+
 afterEach(async () => {
   for (const locks of opened.splice(0)) await locks.close()
 })
@@ -71,6 +78,35 @@ describe('a store on Sentinels with node-redis', () => {
     await bench.master.resume()
     await becomes(locks, 'taken')
     expect(await askRedis(bench.replica, `EXISTS stampede:4:{=l:${keys}}`)).toBe('1')
+  })
+
+  it('stays away from a former master that refuses the Sentinels and still takes writes', async () => {
+    await using bench = await startSentinels()
+    const { master, replica } = bench
+    const user = { username: 'shop', password: 'secret' }
+    for (const server of [master, replica]) {
+      await askRedis(server, 'ACL SETUSER shop on >secret ~* &* +@all')
+    }
+    const locks = open(bench, { nodeClientOptions: user })
+    await becomes(locks, 'taken')
+    await bench.inSync()
+    // The Sentinels count the master as down, and cannot make it a replica.
+    await bench.takeOver(replica, async () => {
+      await askRedis(master, 'ACL SETUSER default off')
+      await onServer(master, user, 'CLIENT', 'KILL', 'USER', 'default')
+    })
+    const isOnReplica = async (each: Locks) => {
+      await becomes(each, 'taken')
+      const key = `stampede:4:{=l:${keys}}`
+      expect(await onServer(replica, user, 'EXISTS', key)).toBe(1)
+      expect(await onServer(master, user, 'EXISTS', key)).toBe(0)
+    }
+    await isOnReplica(locks)
+    await isOnReplica(open(bench, { nodeClientOptions: user }))
+    // The next connection asks the Sentinels for the master once more.
+    await onServer(replica, user, 'CLIENT', 'KILL', 'USER', 'shop')
+    await isOnReplica(locks)
+    expect(await onServer(master, user, 'ROLE')).toContain('master')
   })
 
   it('finds the master while one Sentinel is frozen', async () => {

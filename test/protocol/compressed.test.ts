@@ -209,6 +209,8 @@ describe('a commit whose body is being compressed', () => {
 
   it.each([4_000, 100_000])('is refused after a purge of its key: %i bytes', async (bytes) => {
     const [filler, other] = [openPacking(), openPacking()]
+    // Connected, it sends the next purge at once.
+    await other.purge('first', { soft: false })
     const grant = await lease(filler, 'k')
     const commit = filler.commit(grant, frameOf('k', bytes), LIFETIMES)
     // The purge is sent first: a compression ends in a later turn.

@@ -13,7 +13,7 @@ const L1_PURGES = 'core/src/l1/purges.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const ENGINE = 'core/src/engine/engine.ts'
 const AWAITED = 'redis/src/delivery/pending-deliveries.ts'
-const READ_FIRST = 'redis/src/stores/plain-reads.ts'
+const READ_FIRST = 'redis/src/stores/redis-lookups.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
@@ -261,7 +261,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     "the server's time is read once, and never again",
     'redis/src/protocol/run-script.ts',
-    'turns.delete(stream)',
+    'turns.delete(connection)',
   ),
   drop(
     'a lock that is announced twice counts as another lock, and is given back',

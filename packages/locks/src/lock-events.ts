@@ -111,6 +111,13 @@ export class LockMonitor {
 
 type LockTrace = TracingContexts['stampede:lock']
 
+/** The outcome of a call that rejects. */
+const OUTCOMES: Partial<Record<LockError['code'], NonNullable<LockTrace['outcome']>>> = {
+  ERR_LOCK_WAIT_TIMEOUT: 'timed-out',
+  ERR_LOCK_UNAVAILABLE: 'unavailable',
+  ERR_LOCK_ABORTED: 'aborted',
+}
+
 /** One call that acquires a lock: its events, counters and trace. */
 export class Acquisition {
   readonly #monitor: LockMonitor
@@ -127,22 +134,18 @@ export class Acquisition {
 
   /** Runs the call with its events and counters, and with a trace if it has a subscriber. */
   run(acquire: () => Promise<Lease | null>): Promise<Lease | null> {
-    return lockTracing(this.#key, (context) => {
-      this.#trace = context
-      return this.#counted(acquire)
+    return lockTracing(this.#key, async (trace) => {
+      this.#trace = trace
+      try {
+        const lease = await acquire()
+        if (lease === null) this.#end('busy')
+        else this.#end('acquired', lease.fence)
+        return lease
+      } catch (error) {
+        this.#end(error instanceof LockError ? OUTCOMES[error.code] : undefined, 0n, error)
+        throw error
+      }
     })
-  }
-
-  async #counted(acquire: () => Promise<Lease | null>): Promise<Lease | null> {
-    try {
-      const lease = await acquire()
-      if (lease === null) this.#note('busy')
-      else this.#acquired(lease.fence || undefined)
-      return lease
-    } catch (error) {
-      this.#failed(error)
-      throw error
-    }
   }
 
   /** The caller waits for another owner. Only the first call counts. */
@@ -154,42 +157,26 @@ export class Acquisition {
     this.#monitor.events.emit({ type: 'lock.contended', key: this.#key }, this.#key)
   }
 
-  #acquired(fence: bigint | undefined): void {
-    const waitedMs = this.#stopWaiting()
-    this.#note('acquired')
-    if (this.#trace !== undefined && fence !== undefined) this.#trace.fence = fence
-    const fields = { key: this.#key, fence: String(fence ?? ''), waitedMs }
-    this.#monitor.events.emit({ type: 'lock.acquired', ...fields }, this.#key)
-  }
-
-  #failed(error: unknown): void {
-    const waitedMs = this.#stopWaiting()
-    const { events } = this.#monitor
-    const key = this.#key
-    const code = error instanceof LockError ? error.code : undefined
-    if (code === 'ERR_LOCK_WAIT_TIMEOUT') {
-      this.#note('timed-out')
-      events.emit({ type: 'lock.timed-out', key, waitedMs }, key)
-    } else if (code === 'ERR_LOCK_UNAVAILABLE') {
-      this.#note('unavailable')
-      events.emit({ type: 'lock.unavailable', key, error }, key)
-    } else if (code === 'ERR_LOCK_ABORTED') {
-      this.#note('aborted')
-      this.#monitor.aborted += 1
-    }
-  }
-
-  #note(outcome: NonNullable<LockTrace['outcome']>): void {
-    if (this.#trace !== undefined) this.#trace.outcome = outcome
-  }
-
-  #stopWaiting(): number {
-    if (!this.#isWaiting) return 0
-    this.#isWaiting = false
+  /** `fence`: 0 for a quorum lock. */
+  #end(outcome: LockTrace['outcome'], fence = 0n, error?: unknown): void {
     const monitor = this.#monitor
-    const waitedMs = monitor.clock.now() - this.#since
-    monitor.waiting -= 1
+    const key = this.#key
+    const waitedMs = this.#isWaiting ? monitor.clock.now() - this.#since : 0
+    monitor.waiting -= Number(this.#isWaiting)
     monitor.waitedMs += waitedMs
-    return waitedMs
+    if (this.#trace !== undefined) {
+      if (outcome !== undefined) this.#trace.outcome = outcome
+      if (fence !== 0n) this.#trace.fence = fence
+    }
+    if (outcome === 'acquired') {
+      const type = 'lock.acquired'
+      monitor.events.emit({ type, key, fence: fence === 0n ? '' : String(fence), waitedMs }, key)
+    } else if (outcome === 'timed-out') {
+      monitor.events.emit({ type: 'lock.timed-out', key, waitedMs }, key)
+    } else if (outcome === 'unavailable') {
+      monitor.events.emit({ type: 'lock.unavailable', key, error }, key)
+    } else if (outcome === 'aborted') {
+      monitor.aborted += 1
+    }
   }
 }

@@ -64,7 +64,7 @@ export interface SubscriberConnection {
 }
 
 /** The socket of a connection. While it is corked, it buffers all writes. */
-export interface Corkable {
+interface Corkable {
   cork(): void
   uncork(): void
 }
@@ -84,8 +84,9 @@ export interface ClusterNode {
   callBuffer(command: string, ...args: Array<string | number | Buffer>): Promise<unknown>
 }
 
+/** The connection for commands to a cluster. */
 export interface ClusterConnection extends Connection {
-  nodes(role: 'all' | 'master'): ClusterNode[]
+  nodes(role: 'master'): ClusterNode[]
   /** For each slot: the name of its master, then those of its replicas. */
   readonly slots: ReadonlyArray<readonly string[] | undefined>
 }
@@ -95,6 +96,4 @@ export interface Connections {
   readonly subscriber: SubscriberConnection
   /** Only of a cluster: name of the server that has this key. Empty while it is unknown. */
   serverOf?(key: string): string
-  /** Only of a cluster: corks the sockets of all nodes. Returns a function that uncorks them. */
-  corkNodes?(): () => void
 }

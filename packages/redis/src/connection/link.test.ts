@@ -6,7 +6,7 @@ import { names } from '../protocol/keys.ts'
 import type { IoredisClient } from './client-types.ts'
 import { RedisLink } from './link.ts'
 import type { OpenLink } from './open-link.ts'
-import { AGAIN, type Operation, type Turn } from './operation.ts'
+import { AGAIN, type Job, type Operation, type Turn } from './operation.ts'
 
 /** A connection whose subscription is pending until the connection is closed. */
 class FakeConnection extends EventEmitter {
@@ -51,12 +51,33 @@ function openLink(clock: Clock = systemClock, budgetMs = 250, isCluster = false)
 }
 
 const UNAVAILABLE = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+const script = { name: 'test', keys: 1, sha1: 'x', source: 'return 1' } as const
+
+/** Begins a job whose first step is `begin`, in place of its script. */
+function operate<T = unknown>(
+  link: RedisLink,
+  begin: (operation: Operation<T>) => void,
+  more: Partial<Job<T>> = {},
+): Promise<T> {
+  const read = (raw: unknown) => raw as T
+  return new Promise<T>((resolve, reject) => {
+    link.begin<T>({
+      ...{ name: 'read', script, keys: ['record'], options: {}, args: () => [], read },
+      receiver: { resolve, reject },
+      known(_turn, operation) {
+        begin(operation as Operation<T>)
+        return AGAIN
+      },
+      ...more,
+    })
+  })
+}
 
 describe('an operation', () => {
   it('sends nothing after the store was closed if it waited for the connections', async () => {
     const { link, close } = openLink()
     const work = vi.fn()
-    const attempt = link.operate('read', 'record', {}, work)
+    const attempt = operate(link, work)
     await new Promise((resolve) => setImmediate(resolve))
     close()
     await expect(attempt).rejects.toMatchObject(UNAVAILABLE)
@@ -69,10 +90,10 @@ describe('an operation', () => {
     ready()
     await link.opened
     const command = vi.fn(() => Promise.reject(new Error('not connected')))
-    const attempt = link.operate('read', 'record', {}, (operation) => {
-      const sendNext = () => operation.command('read', command, () => operation.resolve(1))
-      operation.wait(new Promise((resolve) => setTimeout(resolve, 20)), sendNext)
-    })
+    const next = (operation: Operation<unknown>) =>
+      operation.command('read', command, () => operation.resolve(1))
+    const confirm = () => new Promise<void>((resolve) => setTimeout(resolve, 20))
+    const attempt = operate(link, next, { confirm })
     await new Promise((resolve) => setImmediate(resolve))
     close()
     await expect(attempt).rejects.toThrow('redis read: the store was closed')
@@ -82,7 +103,7 @@ describe('an operation', () => {
 
   it('waits longer than its budget for the first connection, and begins a new budget then', async () => {
     const { link, ready, close } = openLink()
-    const waiting = link.operate('read', 'record', {}, (operation) => {
+    const waiting = operate(link, (operation) => {
       setTimeout(() => operation.resolve(operation.leftMs), 30)
     })
     await new Promise((resolve) => setTimeout(resolve, 400))
@@ -94,7 +115,7 @@ describe('an operation', () => {
   it('gives up its wait for the first connection a second after the store was opened', async () => {
     const clock = new ManualClock()
     const { link, close } = openLink(clock)
-    const read = () => link.operate('read', 'record', {}, (operation) => operation.resolve(1))
+    const read = () => operate(link, (operation) => operation.resolve(1))
     const early = expect(read()).rejects.toThrow('not connected: no connection within 1000 ms')
     await clock.advance(1_000)
     await early
@@ -108,7 +129,7 @@ describe('an operation', () => {
   it('gives up its wait for the first connection after a budget above a second', async () => {
     const clock = new ManualClock()
     const { link, close } = openLink(clock, 2_000)
-    const read = link.operate('read', 'record', {}, (operation) => operation.resolve(1))
+    const read = operate(link, (operation) => operation.resolve(1))
     const early = expect(read).rejects.toThrow('not connected: no connection within 2000 ms')
     await new Promise((resolve) => setImmediate(resolve))
     await clock.advance(2_000)
@@ -118,7 +139,7 @@ describe('an operation', () => {
 
   it('gives up its wait for the first connection when an attempt to connect has failed', async () => {
     const { link, made, close } = openLink()
-    const read = () => link.operate('read', 'record', {}, (operation) => operation.resolve(1))
+    const read = () => operate(link, (operation) => operation.resolve(1))
     const early = expect(read()).rejects.toThrow('redis read: not connected: refused')
     await new Promise((resolve) => setTimeout(resolve, 400))
     made[0]?.emit('error', new Error('refused'))
@@ -132,10 +153,11 @@ describe('an operation', () => {
     const { link, ready, close } = openLink(clock)
     ready()
     await link.opened
-    const left = () =>
-      link.operate<number>('read', 'record', {}, (operation) =>
-        operation.wait(clock.advance(200), () => operation.resolve(operation.leftMs)),
-      )
+    const left = () => {
+      const steps = [clock.advance(200)]
+      const read = (operation: Operation<number>) => operation.resolve(operation.leftMs)
+      return operate<number>(link, read, { confirm: () => steps.pop() })
+    }
     expect(await left()).toBe(250)
     await clock.advance(1_000)
     expect(await left()).toBe(50)
@@ -148,13 +170,9 @@ describe('an operation', () => {
     ready()
     await link.opened
     const waiting: Array<Operation<number>> = []
+    const options = { begins: true }
     const begin = () =>
-      link.operate<number>(
-        'read',
-        'r',
-        { begins: true },
-        (operation) => void waiting.push(operation),
-      )
+      operate<number>(link, (operation) => void waiting.push(operation), { options })
     const begun = Array.from({ length: 128 }, begin)
     await new Promise((resolve) => setImmediate(resolve))
     const old = begin()
@@ -173,12 +191,11 @@ describe('an operation', () => {
     const { link, ready, close } = openLink()
     ready()
     await link.opened
-    const waiting = link.operate('lookup', 'record', {}, (operation) => {
-      // Without a handler, Node would end the process. Vitest reports the rejection.
-      operation.wait(Promise.reject(new Error('closed')), () => {})
-    })
+    // Without a handler, Node would end the process. Vitest reports the rejection.
+    const confirm = () => Promise.reject(new Error('closed'))
+    const waiting = operate(link, () => {}, { confirm })
     close()
-    await expect(waiting).rejects.toThrow('redis lookup: the store was closed')
+    await expect(waiting).rejects.toThrow('redis read: the store was closed')
     await new Promise((resolve) => setImmediate(resolve))
   })
 
@@ -187,15 +204,14 @@ describe('an operation', () => {
     ready()
     await link.opened
     const seen: unknown[] = []
-    const failing = link.operate('read', 'record', {}, (operation) => {
-      operation.onFailed = (error) => {
-        seen.push(error)
-        return error
-      }
-      operation.wait(Promise.resolve(), () => {
-        throw new Error('malformed')
-      })
-    })
+    const onFailed = (error: unknown) => {
+      seen.push(error)
+      return error
+    }
+    const fails = () => {
+      throw new Error('malformed')
+    }
+    const failing = operate(link, fails, { onFailed })
     await expect(failing).rejects.toThrow('malformed')
     expect(seen).toHaveLength(1)
     close()
@@ -203,8 +219,6 @@ describe('an operation', () => {
 })
 
 describe('jobs that begin together', () => {
-  const script = { name: 'test', keys: 1, sha1: 'x', source: 'return 1' } as const
-
   /** Begins a job for each of `count` keys. Returns how each ended, and what was sent. */
   async function begin(count: number, clock: Clock = systemClock, more: object = {}) {
     const { link, made, ready, close } = openLink(clock)
@@ -221,7 +235,7 @@ describe('jobs that begin together', () => {
           resolve: (value: string) => void ended.push(value),
           reject: (error: Error) => void ended.push(error.message),
         }
-        const job = { script, keys: [`k${i}`], options: {}, args: [], read: String, receiver }
+        const job = { script, keys: [`k${i}`], options: {}, args: () => [], read: String, receiver }
         link.begin<string>({ ...job, ...(i === 0 ? more : {}) })
       }
     })

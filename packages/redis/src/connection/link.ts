@@ -6,6 +6,7 @@ import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/cor
 import type { Names } from '../protocol/keys.ts'
 import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
+import { patienceMs, withBudget } from './budget.ts'
 import type { IoredisClient } from './client-types.ts'
 import { OpenLink } from './open-link.ts'
 import {
@@ -15,7 +16,7 @@ import {
   type Receiver,
   type Turn,
 } from './operation.ts'
-import { isRefusal } from './refusal.ts'
+import { isRefusal, withHint } from './refusal.ts'
 import { ScriptBatch } from './script-batch.ts'
 import type { ServerClock } from './servers.ts'
 import type { LinkListener } from './subscription.ts'
@@ -91,35 +92,12 @@ export class RedisLink {
     this.current?.subscription.watch(forMs)
   }
 
-  /**
-   * Begins an operation on the server that has this record. `begin` takes its first step. Rejects
-   * with `ERR_STAMPEDE_STORE_UNAVAILABLE` if a step fails.
-   */
-  operate<T>(
-    name: string,
-    record: string,
-    options: OperationOptions,
-    begin: (operation: Operation<T>) => void,
-  ): Promise<T> {
-    const link = this.current
-    if (link === undefined) return Promise.reject(notOpen())
-    return new Promise((resolve, reject) => {
-      const receiver = { resolve, reject }
-      new Operation<T>(link, { name, keys: [record], options, receiver, begin })
-    })
-  }
-
   /** Begins a job. Its receiver gets `ERR_STAMPEDE_STORE_UNAVAILABLE` if it fails. */
   begin<T>(job: Job<T>): void {
     const link = this.current
     if (link === undefined) rejectNotOpen(job.receiver)
     else if (this.#batch === undefined) new Operation(link, job)
     else this.#batch.add(job as Job<unknown>)
-  }
-
-  /** Whether the jobs that begin now are sent in few commands. */
-  get isTogether(): boolean {
-    return this.#batch !== undefined
   }
 
   /** The jobs that `run` begins are sent in few commands. */
@@ -147,7 +125,7 @@ export class RedisLink {
     const keys = typeof key === 'string' ? this.keysOf(script, key) : key
     return new Promise((resolve, reject) => {
       const receiver = { resolve, reject }
-      this.begin({ script, keys, options, receiver, args, read })
+      this.begin({ script, keys, options, receiver, args: () => args, read })
     })
   }
 
@@ -200,10 +178,14 @@ export class RedisLink {
   }
 
   /** Like `ask`, but `command` sends the command itself. */
-  askBy<T>(name: string, command: (link: OpenLink) => Promise<T>): Promise<T> {
-    return this.operate(name, '', { isBackground: true }, (operation) =>
-      operation.command(name, command, (reply) => operation.resolve(reply)),
-    )
+  async askBy<T>(name: string, command: (link: OpenLink) => Promise<T>): Promise<T> {
+    const link = this.#requireOpen()
+    try {
+      if (!link.isOpen) await withBudget(patienceMs(this.budgetMs), link.opened).catch(() => {})
+      return await withBudget(this.budgetMs, command(link))
+    } catch (error) {
+      throw storeUnavailable('redis', name, link.connectionError ?? withHint(error))
+    }
   }
 
   #requireOpen(): OpenLink {

@@ -26,13 +26,6 @@ export function connect(redis: IoredisClient, budgetMs: number): Connections {
     commands,
     subscriber: new ClusterSubscriber(commands, options),
     serverOf: (key) => commands.slots[slotOf(key)]?.[0] ?? '',
-    corkNodes() {
-      const streams = commands.nodes('master').flatMap(({ stream }) => stream ?? [])
-      for (const stream of streams) stream.cork()
-      return () => {
-        for (const stream of streams) stream.uncork()
-      }
-    },
   }
 }
 
@@ -41,8 +34,7 @@ type IoredisConnection = Connection & { connect?(): Promise<unknown> }
 /** Connects to the server itself, or to the master that its Sentinels name. */
 function openServer(redis: IoredisClient, budgetMs: number): Connection {
   const duplicate = redis.duplicate.bind(redis) as (options: object) => unknown
-  const options = { ...nodeOptions(budgetMs), ...sentinelOptions(budgetMs), lazyConnect: true }
-  const connection = reconnecting(duplicate(options))
+  const connection = reconnecting(duplicate({ ...nodeOptions(budgetMs), lazyConnect: true }))
   askAllSentinels(connection, budgetMs)
   connection.connect?.().catch(() => {})
   return connection
@@ -89,12 +81,8 @@ function reconnecting(duplicated: unknown): IoredisConnection {
   return connection
 }
 
-/** Time limit of an attempt to connect. */
-export function connectMs(budgetMs: number): number {
-  return Math.max(2 * budgetMs, 1_000)
-}
-
 function nodeOptions(budgetMs: number) {
+  const connectTimeout = Math.max(2 * budgetMs, 1_000)
   return {
     // The names of keys and channels already begin with the user's `keyPrefix`.
     keyPrefix: '',
@@ -114,7 +102,7 @@ function nodeOptions(budgetMs: number) {
     // This timeout runs only while a reply is pending. It closes the connection to a frozen server.
     // ioredis then connects again until the server responds.
     socketTimeout: Math.max(4 * budgetMs, 1_000),
-    connectTimeout: connectMs(budgetMs),
+    connectTimeout,
     keepAlive: 5_000,
     // ioredis waits for this time for the end of a socket, which may be closed already. A process
     // would live on meanwhile.
@@ -122,18 +110,13 @@ function nodeOptions(budgetMs: number) {
     retryStrategy: (attempt: number): number | null => retryDelayMs(attempt),
     // READONLY after a fail-over means that the connection is to the old master.
     reconnectOnError: (error: Error) => (isReadOnly(error) ? 1 : false),
-  }
-}
-
-/** Options for a master found by Sentinels. They have no effect without Sentinels. */
-function sentinelOptions(budgetMs: number) {
-  return {
+    // The following options have no effect without Sentinels.
     role: 'master',
     // Disconnects when the Sentinels report a fail-over. An old master that is still running
     // accepts writes for some seconds, and then loses them.
     failoverDetector: true,
     // Without this timeout, ioredis waits for a frozen Sentinel without end.
-    sentinelCommandTimeout: connectMs(budgetMs),
+    sentinelCommandTimeout: connectTimeout,
     // Without this strategy, ioredis gives up once no Sentinel replies.
     sentinelRetryStrategy: (attempt: number) => retryDelayMs(attempt),
   }

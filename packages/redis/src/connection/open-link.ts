@@ -4,7 +4,7 @@
 import type { Clock } from '@stampede/core/store'
 import { ScriptRunner } from '../protocol/run-script.ts'
 import { patienceMs } from './budget.ts'
-import type { Connection, Connections, IoredisClient } from './client-types.ts'
+import type { Connection, IoredisClient } from './client-types.ts'
 import { connect } from './open-client.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
 import { Servers, TimeLimits } from './servers.ts'
@@ -19,8 +19,6 @@ export class OpenLink {
   readonly listeners: Set<LinkListener> = new Set()
   readonly subscription: Subscription
   readonly servers: Servers
-  readonly serverOf: Connections['serverOf']
-  readonly corkNodes: Connections['corkNodes']
   readonly limits: TimeLimits
   /**
    * Resolves when both connections are usable for the first time. It may stay pending, so a request
@@ -41,14 +39,12 @@ export class OpenLink {
 
   constructor(redis: IoredisClient, facts: LinkFacts, clock: Clock) {
     const { budgetMs } = facts
-    const { commands: connection, subscriber, serverOf, corkNodes } = connect(redis, budgetMs)
+    const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
     rememberErrors(connection)
     this.clock = clock
     this.budgetMs = budgetMs
     this.patientUntil = clock.now() + patienceMs(budgetMs)
     this.connection = connection
-    this.serverOf = serverOf
-    this.corkNodes = corkNodes
     this.scripts = new ScriptRunner(connection)
     this.servers = new Servers(clock, serverOf)
     this.limits = new TimeLimits(clock)

@@ -1,6 +1,5 @@
 // One operation in Redis for a caller: its turn in the queue of a server, its steps, and the time
-// budget that they share. However many steps it has, it is one object. Most operations are a job,
-// which is one script.
+// budget that they share. However many steps it has, it is one object.
 
 import { StampedeError } from '@stampede/core'
 import { storeUnavailable } from '@stampede/core/store'
@@ -13,8 +12,6 @@ import type { Breaker, Server } from './servers.ts'
 /** Longest wait in the queue. The default of `waitMs`, by which most callers are gone. */
 const LONGEST_WAIT_MS = 30_000
 const TOO_BUSY = 'the command waited too long behind other commands of this process'
-
-const NONE: readonly never[] = []
 
 export interface OperationOptions {
   /** Sends commands even while the breaker is open. */
@@ -45,38 +42,32 @@ export interface Turn {
   observe(serverNow: number): void
 }
 
-interface Begun<T> {
+/** A script on the record of a key, or on these keys of Redis. */
+export interface Job<T> {
+  /** For errors. Default: the name of the script. */
+  readonly name?: string
+  readonly script: Script
   /** The server is that of the first key. */
   readonly keys: readonly string[]
   readonly options: OperationOptions
   readonly receiver: Receiver<T>
-}
-
-/** Work with steps of its own. */
-export interface Work<T> extends Begun<T> {
-  /** For errors. */
-  readonly name: string
-  /** Takes the first step in the turn of the operation. The last step ends the operation. */
-  begin(operation: Operation<T>): void
-}
-
-/** A script on the record of a key, or on these keys of Redis. */
-export interface Job<T> extends Begun<T> {
-  /** For errors. Default: the name of the script. */
-  readonly name?: string
-  readonly script: Script
+  /** How many keys of the queue's limit it takes. Absent: one. */
+  readonly size?: number
   /** Bytes of the arguments. Absent: few. */
   readonly bytes?: number
   /** Called if the job has to wait for its turn. */
   onQueued?(): void
-  /** Confirms before the script runs, and before its result counts. Undefined: it is confirmed. */
-  readonly guard?: { confirm(): Promise<void> | undefined }
+  /**
+   * Called before the script runs, and before its result counts, which wait for the promise.
+   * Undefined: there is nothing to wait for.
+   */
+  confirm?(): Promise<void> | undefined
   /**
    * The result, if it is known without the script. `operation`: the job is alone, so it may send a
    * cheaper command instead, returns `AGAIN`, and ends or begins the operation later.
    */
   known?(turn: Turn, operation?: Operation<T>): T | typeof AGAIN | undefined
-  readonly args: readonly ScriptArgument[] | ((turn: Turn) => readonly ScriptArgument[])
+  args(turn: Turn): readonly ScriptArgument[]
   /** Parses the reply. Throws if it is malformed. */
   read(raw: never, turn: Turn): T | typeof AGAIN
   /** Returns the error for the caller. */
@@ -91,11 +82,9 @@ export class Operation<T> {
   readonly server: Server
   /** How many keys of the queue's limit it takes. */
   readonly size: number
-  protected readonly calledAt: number
-  /** Whether the operation had to wait for its turn. */
-  readonly isQueued: boolean = false
+  readonly #calledAt: number
   readonly #link: OpenLink
-  readonly #job: Job<T> | Work<T>
+  readonly #job: Job<T>
   /** Undefined for background work. */
   readonly #breaker: Breaker | undefined
   /** End of the time budget. */
@@ -104,31 +93,22 @@ export class Operation<T> {
   /** Name of the command of the current step. Undefined if the step is no command. */
   #command: string | undefined
   /** Gets the reply of the current step. Its `this` is the operation. */
-  #next: (value: never) => void
-  /** The script of the current step. Undefined if it runs none, or was sent with its source. */
-  #script: Script | undefined
-  #keys: readonly string[] = NONE
-  #args: readonly ScriptArgument[] = NONE
+  #next: (value: never) => void = this.begin
+  /** Whether the script is sent with its source, because Redis did not know it. */
+  #sendsSource = false
   #isOver = false
 
   /** `calledAt`: when the work was begun, if by an earlier operation. */
-  constructor(
-    link: OpenLink,
-    job: Job<T> | Work<T>,
-    size = 1,
-    calledAt: number = link.clock.now(),
-  ) {
-    const { keys, options } = job
+  constructor(link: OpenLink, job: Job<T>, calledAt: number = link.clock.now()) {
+    const { keys, options, size = 1 } = job
     this.#link = link
     this.server = link.servers.of(keys[0] as string)
     this.size = size
     this.#job = job
-    this.#next = this.begin
     this.#breaker = options.isBackground ? undefined : this.server.breaker
-    this.calledAt = calledAt
+    this.#calledAt = calledAt
     if (this.#breaker === undefined) this.start()
-    else this.isQueued = this.server.queue.enter(this, options.begins)
-    if (this.isQueued && 'script' in job) job.onQueued?.()
+    else if (this.server.queue.enter(this, options.begins)) job.onQueued?.()
   }
 
   /** Called in the turn of the operation. The time budget begins now. */
@@ -136,7 +116,7 @@ export class Operation<T> {
     const { clock, budgetMs, isOpen, opening } = this.#link
     const now = clock.now()
     this.#endsAt = now + budgetMs
-    if (now - this.calledAt >= LONGEST_WAIT_MS) {
+    if (now - this.#calledAt >= LONGEST_WAIT_MS) {
       this.fail(storeUnavailable('redis', this.#name, new NotSent(undefined, TOO_BUSY)))
     } else if (isOpen) {
       this.#next = this.begin
@@ -149,23 +129,28 @@ export class Operation<T> {
 
   begin(): void {
     const job = this.#job
-    if (!('script' in job)) return job.begin(this)
-    const confirmation = job.guard?.confirm()
-    if (confirmation !== undefined) return this.wait(confirmation, this.begin)
+    const confirmation = job.confirm?.()
+    if (confirmation !== undefined) return this.#wait(confirmation, this.begin)
     const known = job.known?.(this, this)
     if (known === AGAIN) return
     if (known !== undefined) return this.resolve(known)
-    const { script, keys, args } = job
-    this.run(script, keys, typeof args === 'function' ? args(this) : args, this.#read)
+    const { script, keys } = job
+    if (!this.#mayStep(script.name, this.#read)) return
+    const reply = this.#link.scripts.run(script, keys, job.args(this), this.#sendsSource)
+    reply.then(this.onReply, this.onError)
   }
 
   #read(raw: never): void {
-    const job = this.#job as Job<T>
-    const result = job.read(raw, this)
-    if (result === AGAIN) return this.begin()
-    const confirmation = job.guard?.confirm()
+    const result = this.#job.read(raw, this)
+    if (result === AGAIN) this.begin()
+    else this.end(result)
+  }
+
+  /** Ends the operation, once the job has confirmed the result. */
+  end(result: T): void {
+    const confirmation = this.#job.confirm?.()
     if (confirmation === undefined) this.resolve(result)
-    else this.wait(confirmation, () => this.resolve(result))
+    else this.#wait(confirmation, () => this.resolve(result))
   }
 
   /**
@@ -182,37 +167,23 @@ export class Operation<T> {
 
   /** How long the operation has waited for its turn. */
   get waitedMs(): number {
-    return this.#link.clock.now() - this.calledAt
+    return this.#link.clock.now() - this.#calledAt
   }
 
   /** Waits for something that is no command of this operation. */
-  wait<V>(promise: Promise<V>, next: (value: V) => void): void {
+  #wait(promise: Promise<void>, next: () => void): void {
     this.#mayStep(undefined, next)
     // Also after the store was closed, because nothing else would handle a rejection.
     promise.then(this.onReply, this.onError)
   }
 
-  /** Sends a command, unless the breaker of its server is open. */
+  /** Sends a command in place of the script, unless the breaker of its server is open. */
   command<V>(
     name: string,
     request: (link: OpenLink) => Promise<V>,
     next: (value: V) => void,
   ): void {
     if (this.#mayStep(name, next)) request(this.#link).then(this.onReply, this.onError)
-  }
-
-  /** Runs a script, unless the breaker of its server is open. */
-  run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly ScriptArgument[],
-    next: (raw: never) => void,
-  ): void {
-    if (!this.#mayStep(script.name, next)) return
-    this.#script = script
-    this.#keys = keys
-    this.#args = args
-    this.#link.scripts.run(script, keys, args).then(this.onReply, this.onError)
   }
 
   /** The reply of this step shows that the server's clock was `serverNow`. */
@@ -238,18 +209,11 @@ export class Operation<T> {
 
   fail(error: unknown): void {
     if (this.#isOver) return
-    this.resolve(undefined as T, { error: this.onFailed(error) })
-  }
-
-  /** Called before the operation fails. Returns the error for the caller. */
-  onFailed(error: unknown): unknown {
-    const job = this.#job
-    return ('script' in job && job.onFailed?.(error)) || error
+    this.resolve(undefined as T, { error: this.#job.onFailed?.(error) ?? error })
   }
 
   get #name(): string {
-    const job = this.#job
-    return job.name ?? (job as Job<T>).script.name
+    return this.#job.name ?? this.#job.script.name
   }
 
   readonly onReply = (value: unknown): void => {
@@ -267,15 +231,14 @@ export class Operation<T> {
 
   readonly onError = (error: unknown): void => {
     if (this.#isOver) return
-    const script = this.#script
-    if (script !== undefined && (error as Error).message.startsWith('NOSCRIPT')) {
-      this.#script = undefined
-      const { scripts } = this.#link
-      scripts.evaluate(script, this.#keys, this.#args).then(this.onReply, this.onError)
-    } else if (this.#command === undefined) {
+    if (this.#command === undefined) {
       const { connectionError = error } = this.#link
       const isOurs = error instanceof StampedeError
       this.fail(isOurs ? error : storeUnavailable('redis', this.#name, connectionError))
+    } else if (!this.#sendsSource && (error as Error).message.startsWith('NOSCRIPT')) {
+      this.#sendsSource = true
+      this.#next = this.begin
+      this.onReply(undefined)
     } else {
       // A server that refuses a command is running. So the refusal counts as a success.
       if (isRefusal(error)) this.#breaker?.succeeded()
@@ -315,7 +278,6 @@ export class Operation<T> {
     }
     this.#command = command
     this.#next = next
-    this.#script = undefined
     this.#startedAt = clock.now()
     this.limitMs = this.leftMs
     limits.add(this)

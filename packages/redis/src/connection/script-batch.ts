@@ -7,7 +7,14 @@ import { storeUnavailable } from '@stampede/core/store'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { runEach, type Script } from '../protocol/scripts.generated.ts'
 import type { OpenLink } from './open-link.ts'
-import { AGAIN, type Job, Operation } from './operation.ts'
+import {
+  AGAIN,
+  type Job,
+  Operation,
+  type OperationOptions,
+  type Receiver,
+  type Turn,
+} from './operation.ts'
 import { withHint } from './refusal.ts'
 
 type AnyJob = Job<unknown>
@@ -23,9 +30,7 @@ const MOST_BYTES = 256 * 1024
 export class ScriptBatch {
   readonly #link: OpenLink
   readonly #together: Together
-  /** By script, and by whether the breaker counts. */
-  readonly #groups: AnyJob[][] = []
-  #uncork: (() => void) | undefined
+  readonly #batches: Batch[] = []
 
   constructor(link: OpenLink, together: Together) {
     this.#link = link
@@ -33,81 +38,99 @@ export class ScriptBatch {
   }
 
   add(job: AnyJob): void {
-    const { script, options, keys } = job
-    if (!this.#link.servers.mayShareCommands || keys.length > 1) return this.#runAlone(job)
-    const isLike = ([first]: AnyJob[]) =>
-      first?.script === script && first.options.ignoreBreaker === options.ignoreBreaker
-    const group = this.#groups.find(isLike)
-    if (group === undefined) this.#groups.push([job])
-    else group.push(job)
+    if (!this.#link.servers.mayShareCommands || job.keys.length > 1) {
+      new Operation(this.#link, job)
+    } else if (!this.#batches.findLast((batch) => batch.isLike(job))?.add(job)) {
+      this.#batches.push(new Batch(this.#link, job, this.#together))
+    }
   }
 
   /** Begins the operations. */
   end(): void {
-    for (const jobs of this.#groups) {
-      for (const chunk of chunksOf(jobs)) {
-        const [first] = chunk
-        if (first !== undefined && chunk.length === 1) this.#runAlone(first)
-        else new BatchOperation(this.#link, chunk, this.#together)
-      }
-    }
-    // All jobs of this turn start in the next tick.
-    if (this.#uncork !== undefined) process.nextTick(this.#uncork)
-  }
-
-  #runAlone(job: AnyJob): void {
-    new Operation(this.#link, job)
-    this.#uncork ??= this.#link.corkNodes?.()
+    for (const batch of this.#batches) batch.begin()
   }
 }
 
-const IGNORE = { resolve() {}, reject() {} }
-const begin = (operation: unknown): void => (operation as BatchOperation).beginAll()
-
-/** Runs the jobs by one command. Each job has its own result. */
-class BatchOperation extends Operation<undefined> {
-  readonly #openLink: OpenLink
+/** Runs jobs by one command. Each job has its own result. */
+class Batch implements Job<readonly unknown[]> {
+  readonly options: OperationOptions
+  readonly receiver: Receiver<readonly unknown[]> = this
+  readonly #link: OpenLink
   readonly #together: Together
   readonly #first: AnyJob
+  readonly #calledAt: number
   /** The jobs without a result. */
-  #jobs: readonly AnyJob[]
+  #jobs: AnyJob[]
+  #bytes: number
 
-  constructor(link: OpenLink, jobs: readonly AnyJob[], together: Together) {
-    const first = jobs[0] as AnyJob
-    const { script, keys, options } = first
-    super(link, { name: script.name, keys, options, receiver: IGNORE, begin }, jobs.length)
-    this.#openLink = link
+  constructor(link: OpenLink, first: AnyJob, together: Together) {
+    this.options = first.options
+    this.#link = link
     this.#together = together
     this.#first = first
-    this.#jobs = jobs
-    if (this.isQueued) for (const job of jobs) job.onQueued?.()
+    this.#calledAt = link.clock.now()
+    this.#jobs = [first]
+    this.#bytes = first.bytes ?? 0
   }
 
-  beginAll(): void {
-    const confirmation = this.#first.guard?.confirm()
-    if (confirmation !== undefined) return this.wait(confirmation, this.beginAll)
-    const [jobs, left]: [readonly AnyJob[], AnyJob[]] = [this.#jobs, []]
-    this.#jobs = left
-    for (const job of jobs) {
-      const known = job.known?.(this)
-      if (known === undefined || known === AGAIN) left.push(job)
-      else give(job, known)
-    }
-    if (left.length === 0) return this.resolve(undefined)
-    const keys = left.map((job) => job.keys[0] as string)
-    const args = argumentsOf(
-      left.map(({ args }) => (typeof args === 'function' ? args(this) : args)),
-    )
-    this.run(eachOf(this.#first.script), keys, args, this.#read)
+  isLike({ script, options }: AnyJob): boolean {
+    const isAlike = options.ignoreBreaker === this.options.ignoreBreaker
+    return isAlike && script === this.#first.script
   }
 
-  #read(raw: unknown): void {
+  /** False: there is no room for the job. */
+  add(job: AnyJob): boolean {
+    this.#bytes += job.bytes ?? 0
+    if (this.size === MOST_KEYS || this.#bytes > MOST_BYTES) return false
+    this.#jobs.push(job)
+    return true
+  }
+
+  begin(): void {
+    new Operation(this.#link, this.size === 1 ? this.#first : this)
+  }
+
+  get script(): Script {
+    return eachOf(this.#first.script)
+  }
+
+  get size(): number {
+    return this.#jobs.length
+  }
+
+  get keys(): readonly string[] {
+    return this.#jobs.map(({ keys }) => keys[0] as string)
+  }
+
+  onQueued(): void {
+    for (const job of this.#jobs) job.onQueued?.()
+  }
+
+  confirm(): Promise<void> | undefined {
+    return this.#first.confirm?.()
+  }
+
+  known(turn: Turn): readonly unknown[] | undefined {
+    this.#jobs = this.#jobs.filter((job) => {
+      const known = job.known?.(turn)
+      const isKnown = known !== undefined && known !== AGAIN
+      if (isKnown) give(job, known)
+      return !isKnown
+    })
+    return this.size === 0 ? [] : undefined
+  }
+
+  args(turn: Turn): ScriptArgument[] {
+    return argumentsOf(this.#jobs.map((job) => job.args(turn)))
+  }
+
+  read(raw: unknown, turn: Turn): readonly unknown[] {
     const [replies, failed] = Array.isArray(raw) ? raw : []
     const results: unknown[] = this.#jobs.map((job, i) => {
       const reply: unknown = replies?.[i]
       if (reply === 0) return AGAIN
       try {
-        return job.read(reply as never, this)
+        return job.read(reply as never, turn)
       } catch (error) {
         return new Failed(job, error)
       }
@@ -117,13 +140,10 @@ class BatchOperation extends Operation<undefined> {
       const job = this.#jobs[index]
       if (job !== undefined) results[index] = new Failed(job, replyError(String(failed[i + 1])))
     }
-    this.#end(results)
+    return results
   }
 
-  #end(results: readonly unknown[]): void {
-    const confirmation = this.#first.guard?.confirm()
-    if (confirmation !== undefined) return this.wait(confirmation, () => this.#end(results))
-    this.resolve(undefined)
+  resolve(results: readonly unknown[]): void {
     // Operations that begin because of these replies are sent together, too.
     this.#together(() => {
       for (const [i, job] of this.#jobs.entries()) {
@@ -134,21 +154,20 @@ class BatchOperation extends Operation<undefined> {
     })
   }
 
-  override onFailed(error: unknown): unknown {
+  reject(error: unknown): void {
     const { message = '' } = Object(Object(error).cause)
     // The server is a node of a cluster, for a client that knows of none.
     const isClusterNode = message.includes('CROSSSLOT')
-    if (isClusterNode) this.#openLink.servers.mayShareCommands = false
+    if (isClusterNode) this.#link.servers.mayShareCommands = false
     for (const job of this.#jobs) {
       if (isClusterNode) this.#runAlone(job)
       else give(job, new Failed(job, job.onFailed?.(error) ?? error))
     }
-    return error
   }
 
   /** An entry ages from the beginning of the batch. */
   #runAlone(job: AnyJob): void {
-    new Operation(this.#openLink, job, 1, this.calledAt)
+    new Operation(this.#link, job, this.#calledAt)
   }
 }
 
@@ -189,18 +208,6 @@ export function eachOf(script: Script): Script {
   const each: Script = { name: script.name, keys: runEach.keys, sha1, source }
   scripts.set(script, each)
   return each
-}
-
-function* chunksOf(jobs: readonly AnyJob[]): Generator<readonly AnyJob[]> {
-  let [begin, bytes] = [0, 0]
-  for (const [i, { bytes: more = 0 }] of jobs.entries()) {
-    if (i > begin && (i - begin === MOST_KEYS || bytes + more > MOST_BYTES)) {
-      yield jobs.slice(begin, i)
-      ;[begin, bytes] = [i, 0]
-    }
-    bytes += more
-  }
-  yield jobs.slice(begin)
 }
 
 /** The arguments as lua/run-each-1.lua takes them. An argument that is left out is empty. */

@@ -9,8 +9,8 @@ import { hidePassword } from './refusal.ts'
 
 /** Time between two PINGs. Without them, a dead connection looks like one without messages. */
 const HEARTBEAT_MS = 5_000
-/** Time between two PINGs while a caller waits for a wake-up. */
-const WATCH_MS = 1_500
+/** Time between two PINGs while a caller waits for a wake-up. A fourth of the other. */
+const WATCH_MS = 1_250
 
 /** Callbacks for messages, lost messages and connections. */
 export interface LinkListener {
@@ -51,7 +51,8 @@ export class Subscription {
   readonly #budgetMs: number
   readonly #heartbeat: NodeJS.Timeout
   #watchUntil = 0
-  #watch: NodeJS.Timeout | undefined
+  /** When the next PING is due, unless a caller waits for a wake-up. */
+  #beatAt = 0
   #closed = false
   #everSubscribed = false
   /** Whether messages arrive, as far as this process knows. */
@@ -92,28 +93,21 @@ export class Subscription {
     connection.on('ready', () => void this.#subscribe())
     connection.on('close', () => this.#lost())
     if (connection.status === 'ready') void this.#subscribe()
-    this.#heartbeat = setInterval(() => void this.#beat(), HEARTBEAT_MS)
-    this.#heartbeat.unref()
+    const everyMs = Math.min(HEARTBEAT_MS, Math.max(WATCH_MS, 2 * budgetMs))
+    this.#heartbeat = setInterval(() => {
+      const now = this.#clock.now()
+      if (now < this.#watchUntil || now >= this.#beatAt) void this.#beat(now)
+    }, everyMs).unref()
   }
 
   /** Sends PING more often for `forMs`, because a caller waits for a wake-up. */
   watch(forMs: number): void {
     this.#watchUntil = Math.max(this.#watchUntil, this.#clock.now() + forMs)
-    if (this.#watch !== undefined) return
-    this.#watch = setInterval(
-      () => {
-        if (this.#clock.now() < this.#watchUntil) void this.#beat()
-        else this.#unwatch()
-      },
-      Math.max(WATCH_MS, 2 * this.#budgetMs),
-    )
-    this.#watch.unref()
   }
 
   close(): void {
     this.#closed = true
     clearInterval(this.#heartbeat)
-    this.#unwatch()
     this.#connection.disconnect()
   }
 
@@ -142,7 +136,9 @@ export class Subscription {
     }
   }
 
-  async #beat(): Promise<void> {
+  async #beat(now: number): Promise<void> {
+    // A timer may fire a little early.
+    this.#beatAt = now + HEARTBEAT_MS - WATCH_MS / 2
     if (this.#connection.status !== 'ready') return
     try {
       await withBudget(this.#budgetMs, this.#connection.ping())
@@ -156,11 +152,6 @@ export class Subscription {
     this.isReceiving = false
     if (this.#closed) return
     for (const listener of this.#listeners) listener.onLost()
-  }
-
-  #unwatch(): void {
-    clearInterval(this.#watch)
-    this.#watch = undefined
   }
 
   #report(error: unknown): void {

@@ -1,8 +1,9 @@
 // Runs scripts: with EVAL at first and after NOSCRIPT, otherwise with EVALSHA. Purges always use
 // EVAL.
 
-import type { Connection, Corkable } from '../connection/client-types.ts'
+import type { ClusterConnection, Connection } from '../connection/client-types.ts'
 import { lastErrorOf, NotSent } from '../connection/refusal.ts'
+import type { ServerClock } from '../connection/servers.ts'
 import { appendPurge, purge, type Script } from './scripts.generated.ts'
 
 /**
@@ -22,17 +23,16 @@ export class ScriptRunner {
     this.#connection = connection
   }
 
-  /** Rejects with the error of Redis or ioredis. After NOSCRIPT, call `evaluate`. */
-  run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    if (!this.#sent.has(script)) return this.evaluate(script, keys, args)
-    return send(this.#connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args)
-  }
-
-  evaluate(
+  /** Rejects with the error of Redis or ioredis. After NOSCRIPT, call it with `sendsSource`. */
+  run(
     script: Script,
     keys: readonly string[],
     args: readonly ScriptArgument[],
+    sendsSource: boolean,
   ): Promise<unknown> {
+    if (this.#sent.has(script) && !sendsSource) {
+      return send(this.#connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args)
+    }
     if (!ALWAYS_EVAL.has(script.name)) this.#sent.add(script)
     return send(this.#connection, 'EVAL', script.source, keys.length, ...keys, ...args)
   }
@@ -50,7 +50,7 @@ export function send(
   if (connection.status !== 'ready') {
     return Promise.reject(new NotSent(lastErrorOf(connection)))
   }
-  if (connection.stream !== undefined) turnOf(connection.stream)
+  turnOf(connection)
   return connection.callBuffer(command, ...args)
 }
 
@@ -58,7 +58,7 @@ export function send(
 // a system call for each command would be most of the cost of the command. They share one TIME
 // command.
 
-export interface Turn {
+interface Turn {
   /** Set by the first command of the turn that needs the server's time. */
   time: ServerTime | undefined
 }
@@ -72,21 +72,44 @@ export interface ServerTime {
   serverNow: number
 }
 
-const turns = new WeakMap<Corkable, Turn>()
+const turns = new WeakMap<Connection, Turn>()
 
 /**
  * The current turn. It begins with its first command and ends at the next tick. Microtasks that run
- * before that tick may add commands.
+ * before that tick may add commands. A cluster has a socket to each master.
  */
-export function turnOf(stream: Corkable): Turn {
-  const present = turns.get(stream)
+function turnOf(connection: Connection | ClusterConnection): Turn {
+  const present = turns.get(connection)
   if (present !== undefined) return present
   const turn = { time: undefined }
-  turns.set(stream, turn)
-  stream.cork()
+  turns.set(connection, turn)
+  const nodes = 'nodes' in connection ? connection.nodes('master') : [connection]
+  for (const { stream } of nodes) stream?.cork()
   process.nextTick(() => {
-    turns.delete(stream)
-    stream.uncork()
+    turns.delete(connection)
+    for (const { stream } of nodes) stream?.uncork()
   })
   return turn
+}
+
+/** Sends TIME once per turn of the event loop, and returns an object that gets the reply. */
+export function timeOfTurn(connection: Connection, clock: ServerClock): ServerTime {
+  const turn = turnOf(connection)
+  if (turn.time !== undefined) return turn.time
+  const time = { serverNow: Number.NaN }
+  turn.time = time
+  const sentAt = clock.now()
+  const onReply = (reply: unknown) => {
+    time.serverNow = millisOf(reply)
+    clock.observe(time.serverNow, sentAt)
+  }
+  // If TIME fails, `serverNow` stays NaN, and no entry counts as fresh.
+  send(connection, 'TIME').then(onReply, () => {})
+  return time
+}
+
+/** Parses a reply to TIME, in milliseconds. NaN if it is malformed. */
+export function millisOf(reply: unknown): number {
+  const [seconds, microseconds] = Array.isArray(reply) ? reply : []
+  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000)
 }

@@ -4,9 +4,8 @@
 import { randomInt } from 'node:crypto'
 import type { RedisLink } from '../connection/link.ts'
 import type { OperationOptions, Turn } from '../connection/operation.ts'
-import type { ScriptArgument } from '../protocol/run-script.ts'
+import { millisOf, type ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
-import { millisOf } from './plain-reads.ts'
 import {
   type AppendReply,
   type EventId,

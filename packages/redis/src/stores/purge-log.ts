@@ -64,11 +64,13 @@ export class RedisPurges {
   readonly #unlinked = new Set<EventId>()
   /** Moment on this process's clock up to which it has certainly missed no purge. */
   confirmedAt: number = Number.NEGATIVE_INFINITY
+  /** Until this moment, a lookup needs no read of the log (`catchUp`). */
+  confirmedUntil: number = Number.NEGATIVE_INFINITY
   /** Whether a server that lacks purges may have taken over. */
   #mayHaveFailedOver = false
   #reading: Promise<void> | undefined
   #isBeating = false
-  /** The purges of the next command of `appendSoon`. */
+  /** The purges of the next command. */
   #soon: { readonly purges: Purge[]; readonly end: Promise<void> } | undefined
 
   constructor(commands: PurgeCommands, clock: Clock, hooks: Hooks) {
@@ -77,8 +79,24 @@ export class RedisPurges {
     this.#hooks = hooks
   }
 
-  /** Resolves when the purges are in the log and this process has applied all of them. */
-  async append(...purges: readonly Purge[]): Promise<void> {
+  /**
+   * Appends a purge after this turn: purges of one turn share commands. Resolves when the purge is
+   * in the log and this process has applied it.
+   */
+  append(purge: Purge): Promise<void> {
+    if (this.#soon === undefined || this.#soon.purges.length === MOST_PURGES) {
+      const purges: Purge[] = []
+      const end = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
+        this.#soon = undefined
+        return this.#appendAll(purges)
+      })
+      this.#soon = { purges, end }
+    }
+    this.#soon.purges.push(purge)
+    return this.#soon.end
+  }
+
+  async #appendAll(purges: readonly Purge[]): Promise<void> {
     const sentAt = this.#clock.now()
     const { id: last, prev, isPublished } = await this.#commands.append(purges, this.#newest)
     let before = prev
@@ -90,20 +108,6 @@ export class RedisPurges {
     }
     if (!lacks(this.#known, last)) this.#confirm(sentAt)
     if (!isPublished) throw storeUnavailable('redis', 'purge', new Error(NOT_PUBLISHED))
-  }
-
-  /** As `append`, after this turn: purges of one turn share commands. */
-  appendSoon(purge: Purge): Promise<void> {
-    if (this.#soon === undefined || this.#soon.purges.length === MOST_PURGES) {
-      const purges: Purge[] = []
-      const end = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
-        this.#soon = undefined
-        return this.append(...purges)
-      })
-      this.#soon = { purges, end }
-    }
-    this.#soon.purges.push(purge)
-    return this.#soon.end
   }
 
   /**
@@ -128,21 +132,13 @@ export class RedisPurges {
   }
 
   /**
-   * Undefined if the process recently confirmed that it missed no purge. Otherwise a promise that
-   * resolves when it has confirmed that, and rejects if it cannot.
-   */
-  confirm(): Promise<void> | undefined {
-    const isOld = this.#clock.now() - this.confirmedAt >= CONFIRMED_FOR_MS
-    return isOld || this.#mayHaveFailedOver ? this.catchUp() : undefined
-  }
-
-  /**
    * Called when a connection for commands was lost. After a fail-over, purged entries may be back.
    * So the next lookup first reads the log. If the log lacks known purges, the script makes all
    * entries outdated that are stored by then.
    */
   onConnectionLost(): void {
     this.#mayHaveFailedOver = true
+    this.confirmedUntil = Number.NEGATIVE_INFINITY
   }
 
   /** Heartbeat: reads the log only if a purge was missed. */
@@ -185,8 +181,8 @@ export class RedisPurges {
         from = lost ?? this.#known
         hasMore = page.hasMore || lost !== undefined
         if (hasMore) continue
-        this.#confirm(sentAt)
         this.#mayHaveFailedOver = false
+        this.#confirm(sentAt)
       }
     } finally {
       this.#reading = undefined
@@ -253,6 +249,7 @@ export class RedisPurges {
 
   #confirm(at: number): void {
     this.confirmedAt = Math.max(this.confirmedAt, at)
+    if (!this.#mayHaveFailedOver) this.confirmedUntil = this.confirmedAt + CONFIRMED_FOR_MS
   }
 
   /**

@@ -26,13 +26,12 @@ import { names } from '../protocol/keys.ts'
 import type { Failure, LookupReply, LookupRequest } from '../protocol/lookup-reply.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { Compression, type CompressOptions } from './compression.ts'
-import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import type { Position } from './purge-events.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
-import { Lookup, type LookupParts } from './redis-lookups.ts'
+import { Lookup, type LookupParts, PlainReads } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 type StoreHooks = Parameters<StampedeStore['attach']>[0]
@@ -163,16 +162,17 @@ class RedisStore implements StampedeStore {
       onCommandsLost: () => this.#parts?.purges.onConnectionLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
-    this.#link.open(hooks.clock, this.#listener)
-    const clock = {
-      now: hooks.clock.now.bind(hooks.clock),
+    const { clock } = hooks
+    this.#link.open(clock, this.#listener)
+    const logClock = {
+      now: () => clock.now(),
       // In a cluster, the log may move to another server.
       agoAtMost: (serverMs: number) => this.#link.logClock.agoAtMost(serverMs),
     }
     const [link, deliveries] = [this.#link, this.#deliveries]
     const purgeHooks = { ...hooks, onChange: () => deliveries.clear() }
-    const purges = new RedisPurges(this.#commands, clock, purgeHooks)
-    this.#parts = { link, deliveries, plainReads: new PlainReads(link), purges }
+    const purges = new RedisPurges(this.#commands, logClock, purgeHooks)
+    this.#parts = { clock, link, deliveries, plainReads: new PlainReads(link), purges }
     this.#heartbeat = setInterval(() => void purges.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
@@ -220,7 +220,7 @@ class RedisStore implements StampedeStore {
     if (frame.byteLength > MAX_FRAME_BYTES) {
       const onEnd = (reply: CommitReply) =>
         receiver.resolve(reply === 'committed' ? 'too-large' : reply)
-      this.#endLease(grant, 0, 0, '').then(onEnd, (error) => receiver.reject(error))
+      this.fail(grant, undefined, 0).then(onEnd, (error) => receiver.reject(error))
       return
     }
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
@@ -231,7 +231,7 @@ class RedisStore implements StampedeStore {
     this.written.raw += rawBytes ?? frame.byteLength
     this.written.stored += bytes.byteLength
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
-    let runs = 0
+    let wasLate = false
     this.#link.begin<Committed>({
       script: commit,
       keys: this.#link.keysOf(commit, key),
@@ -239,7 +239,6 @@ class RedisStore implements StampedeStore {
       receiver,
       bytes: bytes.byteLength,
       args: ({ server, leftMs, waitedMs }) => {
-        runs += 1
         // An entry ages while its commit waits in the queue. In a frozen server, it would do so
         // unseen, so Redis ignores the commit after its deadline.
         const notAfter = server.clock.notAfter(leftMs)
@@ -252,8 +251,9 @@ class RedisStore implements StampedeStore {
         if (status !== 'LATE') return status === 'COMMITTED' ? 'committed' : 'fenced'
         // The server's clock was set forward, or the estimate of that clock was wrong. The reply
         // corrects the estimate.
-        if (runs === 1) return AGAIN
-        throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
+        if (wasLate) throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
+        wasLate = true
+        return AGAIN
       },
     })
   }
@@ -263,8 +263,7 @@ class RedisStore implements StampedeStore {
     passMs: number,
     isFirst: boolean | 'keep' | 'skip' = false,
   ): Promise<CommitReply | 'first'> {
-    const flag = PASS_FLAGS[`${isFirst}`]
-    return this.#endLease(grant, passMs, 0, '', flag, readPass)
+    return this.#endLease(grant, passMs, 0, '', PASS_FLAGS[`${isFirst}`])
   }
 
   fail(
@@ -273,9 +272,9 @@ class RedisStore implements StampedeStore {
     backoffMs: number,
     awaited = false,
   ): Promise<CommitReply> {
-    return failure === undefined
-      ? this.#endLease(grant, 0, 0, '')
-      : this.#endLease(grant, 0, backoffMs, JSON.stringify(failure), Number(awaited))
+    const [forMs, text] = failure === undefined ? [0, ''] : [backoffMs, JSON.stringify(failure)]
+    // Only `pass` gets `first`.
+    return this.#endLease(grant, 0, forMs, text, Number(awaited)) as Promise<CommitReply>
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -288,17 +287,14 @@ class RedisStore implements StampedeStore {
    * fail although Redis is available again.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
-    const isOneOfMany = this.#link.isTogether
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
     await this.#link.retry(() => this.#link.run(purge, key, args, String, { ignoreBreaker: true }))
-    const event = { of: 'key', name: key, soft } as const
-    const log = this.#requirePurges()
-    await (isOneOfMany ? log.appendSoon(event) : log.append(event))
+    await this.#requirePurges().append({ of: 'key', name: key, soft })
   }
 
   async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
     const log = this.#requirePurges()
-    const marks = [subjects].flat().map((name) => log.appendSoon({ of: 'subject', name, soft }))
+    const marks = [subjects].flat().map((name) => log.append({ of: 'subject', name, soft }))
     await Promise.all(marks)
   }
 
@@ -316,21 +312,20 @@ class RedisStore implements StampedeStore {
     throw notOpen()
   }
 
-  #endLease<R = CommitReply>(
+  #endLease(
     grant: Grant,
     passMs: number,
     backoffMs: number,
     failure: string,
-    flag = 0,
-    read: (reply: unknown) => R = readEnd as () => R,
-  ): Promise<R> {
+    flag: number,
+  ): Promise<CommitReply | 'first'> {
     const { key, token, fence } = grant
     const { wakePrefix } = this.#link.names
     const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, flag]
     // This may follow a lookup without a reply. If a frozen Redis continues, it then ends the lease
     // right after the lookup. So the command is sent although Redis seems unavailable.
     const ignoreBreaker = fence === ANY_FENCE
-    return this.#link.run(endLease, key, args, read, { ignoreBreaker })
+    return this.#link.run(endLease, key, args, readEnd, { ignoreBreaker })
   }
 }
 
@@ -339,10 +334,7 @@ const { lookup, lookupTo, commit: commitOf, commitTo } = RedisStore.prototype
 Object.assign(lookup, { direct: Object.assign(lookupTo, { of: lookup }) })
 Object.assign(commitOf, { direct: Object.assign(commitTo, { of: commitOf }) })
 
-function readEnd(reply: unknown): CommitReply {
+function readEnd(reply: unknown): CommitReply | 'first' {
+  if (String(reply) === 'FIRST') return 'first'
   return String(reply) === 'ENDED' ? 'committed' : 'fenced'
-}
-
-function readPass(reply: unknown): CommitReply | 'first' {
-  return String(reply) === 'FIRST' ? 'first' : readEnd(reply)
 }

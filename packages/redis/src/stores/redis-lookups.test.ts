@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RedisLink } from '../connection/link.ts'
 import type { Operation } from '../connection/operation.ts'
-import { PlainReads, readLife } from './plain-reads.ts'
+import { PlainReads, readLife } from './redis-lookups.ts'
 
 type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 
