@@ -194,7 +194,7 @@ describe('an optional feature', () => {
     ['softTimeoutMs', /softTimeout|soft-timeout/, 5],
     ['onBusy', /onBusy/i, 2],
     ['targetedFields', /targetedFields/i, 3],
-    ['keepMs', /keepMs|keepUntil/, 12, /idempotency|postgres|time-budget/],
+    ['keepMs', /keepMs/, 5, /idempotency|postgres|time-budget|doctor\/journey/],
     ['tags', /TagsRule|\.\.\.TAGS|readTags|evaluateTags|callTagsOption|'tags'/, 9, /packages\/cli/],
   ]
   const isOutside = /generated|\/testing\/|packages\/testkit\//

@@ -60,22 +60,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown>
    */
   overrideHeaders?: boolean | undefined
   /**
-   * How long a stale entry is served while one process refreshes it (RFC 5861 §3).
-   * `stale-while-revalidate` in the response takes precedence. Default 0.
-   */
-  staleWhileRevalidateMs?: number | undefined
-  /**
-   * How long a stale entry is served if the handler fails (RFC 5861 §4). `stale-if-error` in the
-   * response takes precedence. Default 0.
-   */
-  staleIfErrorMs?: number | undefined
-  /**
-   * How long a stale entry remains stored for revalidation (RFC 9111 §4.3). The handler gets the
-   * `ETag` or `Last-Modified` of the entry as a condition, and may respond 304. 0: no revalidation.
-   * Default 60 000.
-   */
-  keepMs?: number | undefined
-  /**
    * Lifetime of 404 and 410 responses, in place of `ttlMs`. Explicit freshness can only shorten it.
    * At least 1. Default: such a response is stored only if it has explicit freshness or if its
    * status is in `statuses`.
@@ -256,9 +240,6 @@ const OPTIONS = {
   stampede: unchecked(),
   ttlMs: durationMs(undefined, 1),
   overrideHeaders: flag(false),
-  staleWhileRevalidateMs: durationMs(0),
-  staleIfErrorMs: durationMs(0),
-  keepMs: durationMs(60_000),
   negativeTtlMs: durationMs(undefined, 1),
   key: callback<CacheConfig<never>['key']>(),
   methods: readMethods,
@@ -279,6 +260,7 @@ const OPTIONS = {
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,
   ...FILL_OPTIONS,
+  keepMs: durationMs(60_000),
   ...TAGS,
   ...AUDIT,
 } satisfies Record<keyof CacheRules | 'stampede', Reader>

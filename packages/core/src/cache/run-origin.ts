@@ -3,7 +3,7 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, withJitter } from '../entry/entry.ts'
-import { conditionsFor, lacksValidator, mintEtag } from '../http/conditional.ts'
+import { lacksValidator, mintEtag } from '../http/conditional.ts'
 import { headerValues, storableHeaders, toFields } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
@@ -296,11 +296,7 @@ export class OriginRun<Native> implements OriginObserver {
   ) {
     const { cache, exchange } = this.#by
     const { target, host, headers: asked } = exchange.request
-    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs } = verdict
-    const { keepMs: configured, jitter } = this.#config
-    const isRevalidated = configured > 0 && status === 200 && minted.length === 0
-    const keepMs = isRevalidated && conditionsFor(headers).length > 0 ? configured : 0
-    const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
+    const { freshMs, windows, initialAgeMs } = verdict
     const own = headerValues(headers, OWN_FIELD)
     const query = target.indexOf('?')
     const provenance = {
@@ -323,7 +319,7 @@ export class OriginRun<Native> implements OriginObserver {
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
-    const lifetimes = withJitter(windows, jitter, cache.rt.random)
+    const lifetimes = withJitter(freshMs, windows, this.#config.jitter, cache.rt.random)
     return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { NO_WINDOWS } from '../entry/entry.ts'
 import { CREDENTIAL_FIELDS } from '../http/headers.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
@@ -34,8 +35,7 @@ describe('the lifetime of a response', () => {
     expect(judge([])).toEqual({
       store: true,
       freshMs: 10_000,
-      staleWhileRevalidateMs: 0,
-      staleIfErrorMs: 0,
+      windows: NO_WINDOWS,
       initialAgeMs: 0,
       varyNames: [],
       subjects: [],
@@ -295,7 +295,9 @@ describe('the stale windows', () => {
   const options = { ...TTL, staleWhileRevalidateMs: 1_000, staleIfErrorMs: 2_000 }
   const windows = (value: string) => {
     const verdict = judge(cc(value), options)
-    return verdict.store && [verdict.staleWhileRevalidateMs, verdict.staleIfErrorMs]
+    if (!verdict.store) return undefined
+    const { staleWhileRevalidateMs, staleIfErrorMs } = verdict.windows
+    return [staleWhileRevalidateMs, staleIfErrorMs]
   }
 
   it('are those of the options, unless the response has its own', () => {
@@ -310,4 +312,15 @@ describe('the stale windows', () => {
     'are 0 with %s',
     (value) => expect(windows(value)).toEqual([0, 0]),
   )
+
+  it('keep a 200 with a validator for revalidation, also after must-revalidate', () => {
+    const keepMs = (headers: HeaderList, status = 200) => {
+      const verdict = judge(headers, { ...TTL, negativeTtlMs: 1_000, keepMs: 7_000 }, status)
+      return verdict.store ? verdict.windows.keepMs : undefined
+    }
+    const etag: HeaderList = [['etag', '"a"']]
+    expect(keepMs([...etag, ...cc('max-age=5, must-revalidate')])).toBe(7_000)
+    expect(keepMs([])).toBe(0)
+    expect(keepMs(etag, 404)).toBe(0)
+  })
 })

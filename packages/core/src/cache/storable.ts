@@ -3,14 +3,15 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
+import type { Windows } from '../fill-options.ts'
 import type { NotStoredDetail } from '../http/cache-status.ts'
+import { conditionsFor } from '../http/conditional.ts'
 import {
   type CacheControl,
   explicitLifetimeMs,
   initialAgeMs,
   parseCacheControl,
   responseDirectives,
-  staleWindowsAllowed,
 } from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
@@ -26,9 +27,7 @@ export type NotStorableReason = NotStoredDetail | 'method'
 export interface Storable {
   readonly store: true
   readonly freshMs: number
-  /** Both stale windows begin when freshness ends. */
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
+  readonly windows: Windows
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
   /** Tags and cache groups. Empty until withSubjects() adds them. */
@@ -76,15 +75,10 @@ export function judgeHead<Native>(
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
   if (freshMs === undefined) return refuse('no-freshness')
   if (freshMs <= 0) return refuse('expired')
-  const { staleWhileRevalidateS, staleIfErrorS } = cc
-  const mayBeStale = staleWindowsAllowed(cc)
   return {
     store: true,
     freshMs,
-    staleWhileRevalidateMs: mayBeStale
-      ? windowMs(staleWhileRevalidateS, config.staleWhileRevalidateMs)
-      : 0,
-    staleIfErrorMs: mayBeStale ? windowMs(staleIfErrorS, config.staleIfErrorMs) : 0,
+    windows: staleWindows(head, cc, config),
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
@@ -187,6 +181,23 @@ function lifetimeMs<Native>(
   if (explicit === undefined) return undefined
   // No response is fresh for longer than the largest value of an option.
   return Math.min(configured ?? LONGEST_MS, explicit - ageMs)
+}
+
+function staleWindows<Native>(
+  { status, headers }: CapturedHead,
+  cc: CacheControl,
+  config: CacheConfig<Native>,
+): Windows {
+  // RFC 9111 §4.2.4: these directives forbid stale responses. No option can allow them then.
+  const mayBeStale = !(cc.mustRevalidate || cc.proxyRevalidate || cc.sMaxageS !== undefined)
+  const swrMs = windowMs(cc.staleWhileRevalidateS, config.staleWhileRevalidateMs)
+  const sieMs = windowMs(cc.staleIfErrorS, config.staleIfErrorMs)
+  return {
+    staleWhileRevalidateMs: mayBeStale ? swrMs : 0,
+    staleIfErrorMs: mayBeStale ? sieMs : 0,
+    // A 304 is about a 200 (RFC 9110 §15.4.5) with a validator that the handler knows.
+    keepMs: status === 200 && conditionsFor(headers).length > 0 ? config.keepMs : 0,
+  }
 }
 
 /** The length of a stale window. A directive (RFC 5861 §3 and §4) replaces the option. */

@@ -192,7 +192,7 @@ export class Call<T, P> implements Caller {
       if (value instanceof Skip) return this.#skipped(value, lead)
       const { asOf } = lead
       const { rt, plan, serializer, keys } = this.#of
-      const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = plan
+      const { tags, ttlMs, windows, jitter } = plan
       const confirmed = value === NOT_MODIFIED ? previous : undefined
       if (value === NOT_MODIFIED && confirmed === undefined) throw noPreviousValue(this.where)
       const stored = confirmed ? storedValue(confirmed) : encodeData(this, value, serializer)
@@ -206,8 +206,7 @@ export class Call<T, P> implements Caller {
       const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
       const freshMs =
         typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, serializer))
-      const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-      const lifetimes = withJitter(windows, jitter, rt.random)
+      const lifetimes = withJitter(freshMs, windows, jitter, rt.random)
       if (confirmed === undefined) return { type: 'store', entry, lifetimes, bornAt }
       return { type: 'not-modified', previous: confirmed, entry, lifetimes, bornAt }
     } catch (error) {

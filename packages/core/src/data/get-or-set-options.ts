@@ -1,15 +1,14 @@
 // The options of getOrSet, with their defaults and checks, and the context that its factory gets.
 
 import type { Lead, Policy } from '../engine/types.ts'
-import type { HeldEntry, StoredValue } from '../entry/entry.ts'
+import { type HeldEntry, type StoredValue, windowsOf } from '../entry/entry.ts'
 import { noPreviousValue, optionError, valueError } from '../errors.ts'
-import { FILL_OPTIONS, type FillRules } from '../fill-options.ts'
+import { FILL_OPTIONS, type FillConfig, type FillRules, type Windows } from '../fill-options.ts'
 import {
   type Bag,
   checkNames,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
-  type Defined,
   durationMs,
   number,
   type Reader,
@@ -30,12 +29,6 @@ export interface GetOrSetOptions<T = unknown> extends FillRules, ValueTags<T> {
    * callers get. If the function throws or returns no duration, the call rejects.
    */
   ttlMs: number | ((value: T) => number)
-  /** How long after `ttlMs` a stale value is served while one process refreshes it. Default 0. */
-  staleWhileRevalidateMs?: number | undefined
-  /** How long after `ttlMs` a stale value is served if the factory fails. Default 0. */
-  staleIfErrorMs?: number | undefined
-  /** How long after `ttlMs` a value is kept for the factory, as `context.previous`. Default 0. */
-  keepMs?: number | undefined
   /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
    * slots. If a slot is free after that time, the call runs the factory itself. Otherwise it gets
@@ -49,11 +42,9 @@ export interface GetOrSetOptions<T = unknown> extends FillRules, ValueTags<T> {
   originTimeoutMs?: number | undefined
 }
 
-export interface Plan
-  extends Policy,
-    TagsConfig,
-    Defined<Omit<GetOrSetOptions, 'ttlMs' | keyof TagsConfig | keyof Policy>> {
+export interface Plan extends Policy, TagsConfig, Pick<FillConfig, 'jitter'> {
   readonly ttlMs: number | ((value: never) => unknown)
+  readonly windows: Windows
 }
 
 /** The cache and the checked options of a call. */
@@ -73,9 +64,6 @@ export const WHERE = 'getOrSet'
 const lifetimeMs: Reader<number> = durationMs(0, 1)
 const OPTIONS = {
   ttlMs: readTtlMs,
-  staleWhileRevalidateMs: durationMs(0),
-  staleIfErrorMs: durationMs(0),
-  keepMs: durationMs(0),
   ...TAGS,
   waitMs: durationMs(DEFAULT_WAIT_MS),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
@@ -109,7 +97,8 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   // Each option is read only once, because a getter could return another value the second time. So
   // the values that are remembered are those that were checked.
   const read: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
-  const plan: Plan = { ...readOptions(WHERE, read, OPTIONS), revalidate: 'background' }
+  const checked = readOptions(WHERE, read, OPTIONS)
+  const plan: Plan = { ...checked, windows: windowsOf(checked), revalidate: 'background' }
   const names: string[] = []
   for (const name in bag) if (read[name] !== undefined) names.push(name)
   // Options are not remembered if one cannot be listed, or if the owner of an array may change it.

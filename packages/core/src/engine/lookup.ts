@@ -311,11 +311,11 @@ function heldEntryOf(
   copy: HeldEntry | undefined,
   sentAt: number,
 ): HeldEntry | undefined {
-  const { frame, fence, ageMs, freshForMs: freshMs, ...windows } = stored
+  const { frame, fence, ageMs, freshForMs, ...windows } = stored
   const entry = frame === undefined ? copy?.entry : parseFrame(rt, key, frame)
   if (entry === undefined) return undefined
   // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
-  return heldEntry(entry, fence, { freshMs, ...windows }, sentAt, rt.counts.of(key, entry), ageMs)
+  return heldEntry(entry, fence, freshForMs, windows, sentAt, rt.counts.of(key, entry), ageMs)
 }
 
 /**

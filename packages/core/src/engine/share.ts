@@ -332,7 +332,8 @@ class Commit implements Receiver<Committed> {
     const elapsedMs = this.#elapsedMs
     const entry = elapsedMs > 0 ? agedBy(this.#entry, elapsedMs) : this.#entry
     const writtenAt = this.#result.bornAt + elapsedMs
-    return heldEntry(entry, fence, lifetimes, writtenAt, rt.counts.of(flight.key, entry))
+    const { freshMs, physicalMs: _, ...windows } = lifetimes
+    return heldEntry(entry, fence, freshMs, windows, writtenAt, rt.counts.of(flight.key, entry))
   }
 }
 
