@@ -18,10 +18,8 @@ import { type ResponseTags, TAGS, type Tags, type TagsConfig } from '../tags.ts'
 import { AUDIT, type AuditRules } from './audit.ts'
 import {
   type AuthorizationRule,
-  type CookiesRule,
   type InvalidationRules,
-  type QueryBodyRule,
-  type QueryRule,
+  type KeyConfig,
   readAuthorization,
   readCacheName,
   readCookies,
@@ -222,15 +220,10 @@ export interface CacheConfig<Native = unknown>
 }
 
 /** Options that have another form after the check. */
-interface Converted {
+interface Converted extends KeyConfig {
   /** Methods that use the cache. */
   readonly methods: ReadonlySet<string>
-  readonly queryBody: QueryBodyRule
-  readonly query: QueryRule
-  /** Field names, lower-case and sorted. */
-  readonly vary: readonly string[]
   readonly authorization: AuthorizationRule
-  readonly cookies: CookiesRule
   /** Field names, lower-case. The first valid one counts. `OWN_FIELD` is always the first. */
   readonly targetedFields: readonly string[]
   readonly statuses: ReadonlySet<number>

@@ -3,6 +3,7 @@
 
 import type { Runtime } from '../runtime.ts'
 import { warn } from '../warnings.ts'
+import { varyFix } from './option-checks.ts'
 
 const SAMPLE = 100
 const LEAST_KEYS = 3
@@ -38,7 +39,7 @@ const ROWS: ReadonlyArray<readonly [section: string, fix: string, reasons: strin
     'authorization client-certificate connection-auth',
   ],
   ['vary', VARIES, 'vary-star vary-cookie vary-authorization'],
-  ['vary', "send Vary: Origin, or set vary: ['origin']", 'cors-origin'],
+  ['vary', varyFix('origin'), 'cors-origin'],
   ['statuses', 'set negativeTtlMs or statuses, or send Cache-Control: max-age', 'status'],
   ['response-is-not-stored', 'raise maxBodyBytes', 'too-large'],
   ['hit-for-miss', 'find the reason of an earlier response', 'hit-for-miss'],

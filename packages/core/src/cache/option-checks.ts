@@ -16,7 +16,6 @@ export interface QueryBodyRule {
   readonly maxBytes: number
   readonly key: 'canonical' | 'bytes' | BodyKey
 }
-/** Field names are lower-case and sorted. */
 export type AuthorizationRule = 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
 export type CookiesRule = 'bypass' | 'ignore' | { readonly key: readonly string[] }
 
@@ -39,6 +38,13 @@ const METHODS: ReadonlySet<unknown> = new Set(['GET', 'QUERY'])
 export interface QueryRules {
   readonly query: QueryRule
   readonly queryBody: QueryBodyRule
+}
+
+/** The checked options that decide which parts of a request are in the key. */
+export interface KeyConfig extends QueryRules {
+  /** Field names, lower-case and sorted. */
+  readonly vary: readonly string[]
+  readonly cookies: CookiesRule
 }
 
 /** Returns the methods, with HEAD. */
@@ -83,6 +89,19 @@ export function refuseBodyRules(where: string, query: object | undefined): void 
 export function readVary(where: string, value: unknown): readonly string[] {
   return lowerSorted(readFields(where, value, "name request headers: ['accept-language']", ALL))
 }
+
+/** Whether `Vary` of the response (`names`) or the option `vary` names a request field. */
+export function variesBy(
+  names: readonly string[] | '*',
+  config: Pick<KeyConfig, 'vary'>,
+  name: string,
+): boolean {
+  return names === '*' || names.includes(name) || config.vary.includes(name)
+}
+
+/** What to do if responses depend on a request field that neither of the two names. */
+export const varyFix = (name: string): string =>
+  `use vary: ['${name}'], or name it in Vary of the response`
 
 /** `*` is a valid field name, but stands for all fields in Vary. */
 const ALL: ReadonlySet<string> = new Set(['*'])

@@ -20,6 +20,7 @@ import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { isKeyed, parseUrl, urlKey } from './key.ts'
+import { variesBy } from './option-checks.ts'
 
 /** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
@@ -145,9 +146,9 @@ function sharingReason<Native>(
   if (vary.includes('authorization') && !isKeyed(config, 'authorization'))
     return 'vary-authorization'
   // Browsers refuse a response whose Access-Control-Allow-Origin names another site (Fetch §3.3.6).
-  const varies = vary.includes('origin') || config.vary.includes('origin')
   const origins = headerValues(headers, 'access-control-allow-origin')
-  return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'
+  const isShared = variesBy(vary, config, 'origin') || origins.every((origin) => origin === '*')
+  return isShared ? undefined : 'cors-origin'
 }
 
 /**
