@@ -254,7 +254,7 @@ function shown(value: unknown): string {
 describe('a table of options', () => {
   const { invalidatedTags: _, cacheName: __, ...read } = readCacheOptions()
   const { queryBody: ____, ...config } = read
-  const { revalidate: ___, windows: _____, ...plan } = readPlan({ ttlMs: 1 })
+  const { revalidate: ___, ...plan } = readPlan({ ttlMs: 1 })
   it.each<[page: string, read: Readonly<Record<string, unknown>>, others: string[]]>([
     ['docs/guide/options.md', config, ['stampede', 'cacheStatus']],
     ['docs/guide/data.md', plan, ['serializer']],

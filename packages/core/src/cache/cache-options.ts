@@ -1,10 +1,13 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
-// than one value are in option-checks.ts. The checked options are frozen and complete.
+// than one value are in option-checks.ts, except that of invalidateOn. The checked options are
+// frozen and complete.
 
+import { optionError } from '../errors.ts'
 import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
 import {
   bytes,
   callback,
+  checkNames,
   choice,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   type Defined,
@@ -14,16 +17,21 @@ import {
   readOptions,
   unchecked,
 } from '../options.ts'
-import { type ResponseTags, TAGS, type Tags, type TagsConfig } from '../tags.ts'
+import {
+  type ResponseTags,
+  readTags,
+  TAGS,
+  type Tags,
+  type TagsConfig,
+  type TagsRule,
+} from '../tags.ts'
 import { AUDIT, type AuditRules } from './audit.ts'
 import {
   type AuthorizationRule,
-  type InvalidationRules,
   type KeyConfig,
   readAuthorization,
   readCacheName,
   readCookies,
-  readInvalidation,
   readMethods,
   readQuery,
   readStatuses,
@@ -192,6 +200,28 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown>
    * of this cache in the field. Default true, with the name `Stampede`.
    */
   cacheStatus?: boolean | string | undefined
+}
+
+const INVALIDATIONS = ['unsafe', 'parents', 'all', 'never'] as const
+
+interface InvalidationRules {
+  readonly invalidateOn: (typeof INVALIDATIONS)[number]
+  /** Tags that an unsafe request purges in addition to its URL. */
+  readonly invalidatedTags: TagsRule
+}
+
+function readInvalidation(where: string, value: unknown): InvalidationRules {
+  const named = INVALIDATIONS.find((each) => each === (value === undefined ? 'unsafe' : value))
+  if (named !== undefined) return { invalidateOn: named, invalidatedTags: undefined }
+  if (typeof value === 'object' && value !== null && 'tags' in value) {
+    const { tags } = checkNames(where, value, ['tags'])
+    return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${where}.tags`, tags) }
+  }
+  throw optionError(
+    where,
+    value,
+    "use 'unsafe', 'parents', 'all', 'never', or { tags: (req, res) => ['products'] }",
+  )
 }
 
 /** Options whose default is undefined. */

@@ -6,7 +6,6 @@ import { TOKEN } from '../http/cache-status.ts'
 import { NEVER_STORED, STORED_BY_DEFAULT } from '../http/statuses.ts'
 import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
-import { readTags, type TagsRule } from '../tags.ts'
 
 export type QueryRule =
   | { readonly only: readonly string[] }
@@ -18,14 +17,6 @@ export interface QueryBodyRule {
 }
 export type AuthorizationRule = 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
 export type CookiesRule = 'bypass' | 'ignore' | { readonly key: readonly string[] }
-
-const INVALIDATIONS = ['unsafe', 'parents', 'all', 'never'] as const
-
-export interface InvalidationRules {
-  readonly invalidateOn: (typeof INVALIDATIONS)[number]
-  /** Tags that an unsafe request purges in addition to its URL. */
-  readonly invalidatedTags: TagsRule
-}
 
 /** A field name (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
@@ -99,7 +90,7 @@ export function variesBy(
   return names === '*' || names.includes(name) || config.vary.includes(name)
 }
 
-/** What to do if responses depend on a request field that neither of the two names. */
+/** The fix if responses depend on a request field that neither of the two names. */
 export const varyFix = (name: string): string =>
   `use vary: ['${name}'], or name it in Vary of the response`
 
@@ -169,20 +160,6 @@ export function readTargetedFields(where: string, value: unknown): readonly stri
 
 /** Fields that a targeted field replaces. */
 const REPLACED_FIELDS: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
-
-export function readInvalidation(where: string, value: unknown): InvalidationRules {
-  const named = INVALIDATIONS.find((each) => each === (value === undefined ? 'unsafe' : value))
-  if (named !== undefined) return { invalidateOn: named, invalidatedTags: undefined }
-  if (typeof value === 'object' && value !== null && 'tags' in value) {
-    const { tags } = checkNames(where, value, ['tags'])
-    return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${where}.tags`, tags) }
-  }
-  throw optionError(
-    where,
-    value,
-    "use 'unsafe', 'parents', 'all', 'never', or { tags: (req, res) => ['products'] }",
-  )
-}
 
 /**
  * Checks `waitMs`. Before version 0.1 the option was an object `{ ms, fallback }`, so the error for

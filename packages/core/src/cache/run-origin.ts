@@ -296,7 +296,7 @@ export class OriginRun<Native> implements OriginObserver {
   ) {
     const { cache, exchange } = this.#by
     const { target, host, headers: asked } = exchange.request
-    const { freshMs, windows, initialAgeMs } = verdict
+    const { freshMs, initialAgeMs } = verdict
     const own = headerValues(headers, OWN_FIELD)
     const query = target.indexOf('?')
     const provenance = {
@@ -319,7 +319,7 @@ export class OriginRun<Native> implements OriginObserver {
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
-    const lifetimes = withJitter(freshMs, windows, this.#config.jitter, cache.rt.random)
+    const lifetimes = withJitter(freshMs, verdict, this.#config.jitter, cache.rt.random)
     return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }

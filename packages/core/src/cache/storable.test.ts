@@ -35,7 +35,7 @@ describe('the lifetime of a response', () => {
     expect(judge([])).toEqual({
       store: true,
       freshMs: 10_000,
-      windows: NO_WINDOWS,
+      ...NO_WINDOWS,
       initialAgeMs: 0,
       varyNames: [],
       subjects: [],
@@ -295,9 +295,7 @@ describe('the stale windows', () => {
   const options = { ...TTL, staleWhileRevalidateMs: 1_000, staleIfErrorMs: 2_000 }
   const windows = (value: string) => {
     const verdict = judge(cc(value), options)
-    if (!verdict.store) return undefined
-    const { staleWhileRevalidateMs, staleIfErrorMs } = verdict.windows
-    return [staleWhileRevalidateMs, staleIfErrorMs]
+    return verdict.store && [verdict.staleWhileRevalidateMs, verdict.staleIfErrorMs]
   }
 
   it('are those of the options, unless the response has its own', () => {
@@ -316,7 +314,7 @@ describe('the stale windows', () => {
   it('keep a 200 with a validator for revalidation, also after must-revalidate', () => {
     const keepMs = (headers: HeaderList, status = 200) => {
       const verdict = judge(headers, { ...TTL, negativeTtlMs: 1_000, keepMs: 7_000 }, status)
-      return verdict.store ? verdict.windows.keepMs : undefined
+      return verdict.store ? verdict.keepMs : undefined
     }
     const etag: HeaderList = [['etag', '"a"']]
     expect(keepMs([...etag, ...cc('max-age=5, must-revalidate')])).toBe(7_000)

@@ -4,14 +4,15 @@
 import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Windows } from '../fill-options.ts'
-import type { NotStoredDetail } from '../http/cache-status.ts'
-import { conditionsFor } from '../http/conditional.ts'
+import { type NotStoredDetail, OF_ONE_REQUEST } from '../http/cache-status.ts'
+import { lacksValidator } from '../http/conditional.ts'
 import {
   type CacheControl,
   explicitLifetimeMs,
   initialAgeMs,
   parseCacheControl,
   responseDirectives,
+  staleWindowsAllowed,
 } from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
@@ -25,10 +26,9 @@ import { variesBy } from './option-checks.ts'
 /** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
 
-export interface Storable {
+export interface Storable extends Windows {
   readonly store: true
   readonly freshMs: number
-  readonly windows: Windows
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
   /** Tags and cache groups. Empty until withSubjects() adds them. */
@@ -76,10 +76,17 @@ export function judgeHead<Native>(
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
   if (freshMs === undefined) return refuse('no-freshness')
   if (freshMs <= 0) return refuse('expired')
+  const { staleWhileRevalidateS, staleIfErrorS } = cc
+  const mayBeStale = staleWindowsAllowed(cc)
   return {
     store: true,
     freshMs,
-    windows: staleWindows(head, cc, config),
+    staleWhileRevalidateMs: mayBeStale
+      ? windowMs(staleWhileRevalidateS, config.staleWhileRevalidateMs)
+      : 0,
+    staleIfErrorMs: mayBeStale ? windowMs(staleIfErrorS, config.staleIfErrorMs) : 0,
+    // Only with a validator in a 200 can the handler respond 304.
+    keepMs: head.status === 200 && !lacksValidator(head) ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
@@ -147,7 +154,7 @@ function sharingReason<Native>(
     return 'vary-authorization'
   // Browsers refuse a response whose Access-Control-Allow-Origin names another site (Fetch §3.3.6).
   const origins = headerValues(headers, 'access-control-allow-origin')
-  const isShared = variesBy(vary, config, 'origin') || origins.every((origin) => origin === '*')
+  const isShared = origins.every((origin) => origin === '*') || variesBy(vary, config, 'origin')
   return isShared ? undefined : 'cors-origin'
 }
 
@@ -182,23 +189,6 @@ function lifetimeMs<Native>(
   if (explicit === undefined) return undefined
   // No response is fresh for longer than the largest value of an option.
   return Math.min(configured ?? LONGEST_MS, explicit - ageMs)
-}
-
-function staleWindows<Native>(
-  { status, headers }: CapturedHead,
-  cc: CacheControl,
-  config: CacheConfig<Native>,
-): Windows {
-  // RFC 9111 §4.2.4: these directives forbid stale responses. No option can allow them then.
-  const mayBeStale = !(cc.mustRevalidate || cc.proxyRevalidate || cc.sMaxageS !== undefined)
-  const swrMs = windowMs(cc.staleWhileRevalidateS, config.staleWhileRevalidateMs)
-  const sieMs = windowMs(cc.staleIfErrorS, config.staleIfErrorMs)
-  return {
-    staleWhileRevalidateMs: mayBeStale ? swrMs : 0,
-    staleIfErrorMs: mayBeStale ? sieMs : 0,
-    // A 304 is about a 200 (RFC 9110 §15.4.5) with a validator that the handler knows.
-    keepMs: status === 200 && conditionsFor(headers).length > 0 ? config.keepMs : 0,
-  }
 }
 
 /** The length of a stale window. A directive (RFC 5861 §3 and §4) replaces the option. */
@@ -252,12 +242,6 @@ export function notStored(verdict: NotStorable, status: number): FillResult {
   const failure = { status, message: `the status was ${status}` }
   return { type: 'failure', failure, error: undefined }
 }
-
-/**
- * Reasons that may hold for one request only, so the key does not become hit-for-miss: the `tags`
- * callback failed, an inner cache stores the response, one spelling of the URL was redirected.
- */
-const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
 
 function concernsResource(reason: string, status: number): boolean {
   if (OF_ONE_REQUEST.has(reason)) return false

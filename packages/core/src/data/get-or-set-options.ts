@@ -1,9 +1,9 @@
 // The options of getOrSet, with their defaults and checks, and the context that its factory gets.
 
 import type { Lead, Policy } from '../engine/types.ts'
-import { type HeldEntry, type StoredValue, windowsOf } from '../entry/entry.ts'
+import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { noPreviousValue, optionError, valueError } from '../errors.ts'
-import { FILL_OPTIONS, type FillConfig, type FillRules, type Windows } from '../fill-options.ts'
+import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
 import {
   type Bag,
   checkNames,
@@ -15,9 +15,10 @@ import {
   readOptions,
 } from '../options.ts'
 import { publicFence } from '../ports/grant.ts'
+import { tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
-import { TAGS, type TagsConfig, type ValueTags } from '../tags.ts'
-import type { Serializer } from './value.ts'
+import { evaluateTags, TAGS, type TagsConfig, type ValueTags } from '../tags.ts'
+import { decodeData, type Serializer } from './value.ts'
 
 /**
  * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
@@ -42,9 +43,8 @@ export interface GetOrSetOptions<T = unknown> extends FillRules, ValueTags<T> {
   originTimeoutMs?: number | undefined
 }
 
-export interface Plan extends Policy, TagsConfig, Pick<FillConfig, 'jitter'> {
+export interface Plan extends Policy, FillConfig, TagsConfig {
   readonly ttlMs: number | ((value: never) => unknown)
-  readonly windows: Windows
 }
 
 /** The cache and the checked options of a call. */
@@ -97,8 +97,7 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   // Each option is read only once, because a getter could return another value the second time. So
   // the values that are remembered are those that were checked.
   const read: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
-  const checked = readOptions(WHERE, read, OPTIONS)
-  const plan: Plan = { ...checked, windows: windowsOf(checked), revalidate: 'background' }
+  const plan: Plan = { ...readOptions(WHERE, read, OPTIONS), revalidate: 'background' }
   const names: string[] = []
   for (const name in bag) if (read[name] !== undefined) names.push(name)
   // Options are not remembered if one cannot be listed, or if the owner of an array may change it.
@@ -137,6 +136,21 @@ export function ttlOf(rule: (value: never) => unknown, value: unknown): number {
   const ms = rule(value as never) ?? null
   if (ms !== 0) return lifetimeMs(where, ms)
   throw optionError(where, ms, 'to store nothing, return skip(value) from the factory')
+}
+
+/**
+ * The subjects of a value: its cache and its tags. Throws the error of the function `tags`, or an
+ * error if it returned no tags.
+ */
+export function subjectsOf(
+  { plan: { tags }, serializer, keys }: DataScope,
+  stored: StoredValue,
+): readonly string[] {
+  if (tags === undefined) return keys.subjects
+  // A function gets the value in the form that callers get.
+  const given = typeof tags === 'function' ? decodeData(stored, serializer) : undefined
+  const named = evaluateTags(`${WHERE}.tags`, tags, given)
+  return [...keys.subjects, ...named.map(tagSubject)]
 }
 
 // The context of a factory: fence, deadline, previous value, `notModified()` and `skip()`.

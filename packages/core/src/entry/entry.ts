@@ -134,12 +134,7 @@ function errorMs({ staleWhileRevalidateMs, staleIfErrorMs }: Windows): number {
 
 const NAMES = Object.keys(WINDOWS) as ReadonlyArray<keyof Windows>
 
-export const NO_WINDOWS: Windows = windowsOf({})
-
-/** The stale windows among some options. A missing one is 0. */
-export function windowsOf(options: Partial<Windows>): Windows {
-  return Object.fromEntries(NAMES.map((name) => [name, options[name] ?? 0])) as Windows
-}
+export const NO_WINDOWS: Windows = Object.fromEntries(NAMES.map((name) => [name, 0])) as Windows
 
 function longest(windows: Windows): number {
   let ms = 0
@@ -185,8 +180,14 @@ export function withJitter(
 ): Lifetimes {
   const freshMs = Math.max(1, Math.round(lifetimeMs * (1 - jitter * random())))
   const extra = Math.round(lifetimeMs * jitter * random())
-  const physicalMs = freshMs + longest(windows) + MARGIN_MS + extra
-  return { freshMs, physicalMs, ...windows }
+  const lives: Record<keyof Lifetimes, number> = { ...NO_WINDOWS, freshMs, physicalMs: 0 }
+  let longestMs = 0
+  for (const name of NAMES) {
+    lives[name] = windows[name]
+    longestMs = Math.max(longestMs, windows[name])
+  }
+  lives.physicalMs = freshMs + longestMs + MARGIN_MS + extra
+  return lives
 }
 
 // Copies of bytes and strings that do not reference a larger buffer or string. A view of bytes

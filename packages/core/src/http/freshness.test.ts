@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { explicitLifetimeMs, initialAgeMs, parseCacheControl, parseHttpDate } from './freshness.ts'
+import {
+  explicitLifetimeMs,
+  initialAgeMs,
+  parseCacheControl,
+  parseHttpDate,
+  staleWindowsAllowed,
+} from './freshness.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
 const at = (seconds: number) => new Date(NOW + seconds * 1000).toUTCString()
@@ -117,6 +123,17 @@ describe('initialAgeMs', () => {
       NOW + 999,
     )
     expect(age).toBe(Math.floor(expected / 1000) * 1000)
+  })
+})
+
+describe('staleWindowsAllowed', () => {
+  it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=10', 'no-cache', 'no-cache="x"'])(
+    'is false for %s',
+    (line) => expect(staleWindowsAllowed(parseCacheControl([line]))).toBe(false),
+  )
+
+  it('is true otherwise', () => {
+    expect(staleWindowsAllowed(parseCacheControl(['max-age=1, public, immutable']))).toBe(true)
   })
 })
 

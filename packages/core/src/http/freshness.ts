@@ -187,6 +187,11 @@ export function initialAgeMs(headers: HeaderList, wallNow: number): number {
   return Math.max(ageS, Math.min(Math.floor((wallNow - bornAt) / 1000), LARGEST_SECONDS)) * 1000
 }
 
+/** RFC 9111 §4.2.4: false if a directive forbids stale responses. No option can allow them then. */
+export function staleWindowsAllowed(cc: CacheControl): boolean {
+  return !(cc.mustRevalidate || cc.proxyRevalidate || cc.noCache || cc.sMaxageS !== undefined)
+}
+
 const MONTHS = 'janfebmaraprmayjunjulaugsepoctnovdec'
 const IMF_FIXDATE = /^[a-z]{3}, (\d\d) ([a-z]{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/i
 const RFC850_DATE = /^[a-z]{6,9}, (\d\d)-([a-z]{3})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/i
