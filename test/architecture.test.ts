@@ -194,8 +194,13 @@ describe('an optional feature', () => {
     ['softTimeoutMs', /softTimeout|soft-timeout/, 5],
     ['onBusy', /onBusy/i, 2],
     ['targetedFields', /targetedFields/i, 3],
-    ['keepMs', /keepMs|keepUntil/, 12, /idempotency|postgres|time-budget/],
-    ['tags', /TagsRule|\.\.\.TAGS|readTags|evaluateTags|callTagsOption|'tags'/, 9, /packages\/cli/],
+    ['keepMs', /keepMs/, 5, /idempotency|postgres|time-budget|doctor\/journey/],
+    ['negativeTtlMs', /negativeTtl/, 3],
+    ['jitter', /\bjitter\b/, 5],
+    ['vary', /\bvary\?: readonly|readVary|config\.vary\b|\(values, 'vary'\)/, 4],
+    ['tags', /TagsRule|\.\.\.TAGS|readTags|evaluateTags|callTagsOption|'tags'/, 5, /packages\/cli/],
+    // The option `tags`, and purges by tag, in the command line and the dashboard, too.
+    ['purge by tag', /\.\.\.TAGS|readTags|evaluateTags|agSubject|'tags?'|cache-tag|\[tg\]/, 12],
   ]
   const isOutside = /generated|\/testing\/|packages\/testkit\//
   const withoutComments = (text: string): string =>

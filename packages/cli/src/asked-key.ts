@@ -15,6 +15,9 @@ export const REQUEST_OPTIONS: Options = [
   ['--scan', 'look for variants in the names of all keys of the server, not in 10,000 of them'],
 ]
 
+/** The fix for a URL that has variants. */
+export const DESCRIBE = 'Describe the request with --header, --vary, --cookies, --identity or --key'
+
 /** A request, and the options of its cache that change the key. */
 export type AskedRequest = Parameters<typeof requestKey>[0]
 

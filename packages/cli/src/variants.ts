@@ -19,9 +19,6 @@ export interface Variants {
   readonly customKeys: readonly string[]
 }
 
-/** The fix for a URL that has variants. */
-export const DESCRIBE = 'Describe the request with --header, --vary, --cookies, --identity or --key'
-
 const MOST_NAMED = 100
 const PAGE = 1_000
 

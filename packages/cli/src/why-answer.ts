@@ -2,10 +2,11 @@
 
 import { adviceOn } from '@stampede/core/operator'
 import { reportedKey } from '@stampede/operate'
+import { DESCRIBE } from './asked-key.ts'
 import { duration } from './format.ts'
 import { freshForMs, leaseText, purgeText, type RecordView } from './records.ts'
 import type { ReportedEvent } from './reports.ts'
-import { DESCRIBE, hasAny, type Variants, variantText } from './variants.ts'
+import { hasAny, type Variants, variantText } from './variants.ts'
 
 export interface Findings {
   readonly url: string

@@ -10,8 +10,8 @@ import { selects } from './http/vary.ts'
 import type { RequestView } from './ports/exchange.ts'
 import { dataKey } from './ports/key.ts'
 
-/** A GET or QUERY, and the options of its stampedeCache that change the key. */
-export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cookies'> {
+/** A GET or QUERY, and the options of its stampedeCache. */
+export interface AskedRequest extends Omit<CacheRules, 'key' | 'identity'> {
   readonly url: string
   /** The `Host` of the request, if it is not that of the URL. */
   readonly host?: string | undefined
@@ -43,19 +43,19 @@ export function requestKey(
   asked: AskedRequest,
   entry?: Parameters<typeof selects>[0],
 ): RequestKeys {
-  const { query, vary, cookies, key, identity, headers = {}, body } = asked
+  const { url: text, host: named, asWritten, key, identity, headers = {}, body, ...options } = asked
   const config = readCacheOptions({
-    ...{ query, vary, cookies, methods: ['GET', 'QUERY'] },
+    ...{ methods: ['GET', 'QUERY'], ...options },
     ...(key !== undefined && { key: () => key }),
     ...(identity !== undefined && { identity: () => identity }),
   })
-  const url = new URL(asked.url)
-  const host = asked.host ?? url.host
+  const url = new URL(text)
+  const host = named ?? url.host
   const request: RequestView = {
     method: body === undefined ? 'GET' : 'QUERY',
     scheme: url.protocol.slice(0, -1),
     host,
-    target: (asked.asWritten && writtenTarget(asked.url)) || url.pathname + url.search,
+    target: (asWritten && writtenTarget(text)) || url.pathname + url.search,
     headers: { host, ...headers },
   }
   const isOther = entry !== undefined && !selects(entry, request.headers)

@@ -1,20 +1,20 @@
 // `stampede get`: the entry of a key or of a URL.
 
-import { isUrl, keysOfName, namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import {
+  DESCRIBE,
+  isUrl,
+  keysOfName,
+  namesToScan,
+  REQUEST_OPTIONS,
+  readRequest,
+} from '../asked-key.ts'
 import { type Command, flag, type Invocation, type Values } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
 import { printable } from '../format.ts'
 import { asJson, asLines, type RecordView, readRecord } from '../records.ts'
 import { readProcesses } from '../reports.ts'
-import {
-  asJsonVariants,
-  DESCRIBE,
-  hasAny,
-  lookFor,
-  type Variants,
-  variantLines,
-} from '../variants.ts'
+import { asJsonVariants, hasAny, lookFor, type Variants, variantLines } from '../variants.ts'
 
 export const get: Command = {
   summary: 'Shows what is stored under a key of getOrSet, or for a URL.',

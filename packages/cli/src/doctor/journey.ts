@@ -38,7 +38,7 @@ const newKey = () => `stampede-doctor:${randomBytes(9).toString('base64url')}`
 
 async function fillAndPurge({ stampede }: Fleet): Promise<string> {
   const key = newKey()
-  const get = () => stampede.getOrSet(key, () => key, { ttlMs: LEASE_MS, keepMs: 0 })
+  const get = () => stampede.getOrSet(key, () => key, { ttlMs: LEASE_MS })
   let failure: unknown
   const stop = stampede.on('store.failed', ({ error }) => {
     failure ??= error

@@ -7,7 +7,7 @@ import { ADDRESS_FIELDS, requestField } from '../http/headers.ts'
 import { varyNames } from '../http/vary.ts'
 import { flag, type Reader } from '../options.ts'
 import type { CapturedHead, OriginObserver, RequestView } from '../ports/exchange.ts'
-import type { CookiesRule, QueryRule } from './option-checks.ts'
+import { type KeyConfig, variesBy, varyFix } from './option-checks.ts'
 
 export interface AuditRules {
   /**
@@ -19,13 +19,9 @@ export interface AuditRules {
 
 export const AUDIT: Record<keyof AuditRules, Reader<boolean>> = { audit: flag(false) }
 
-/** The checked options that decide which parts of a request are in the key. */
-interface KeyRules {
+interface KeyRules extends KeyConfig {
   readonly key: unknown
   readonly identity: unknown
-  readonly query: QueryRule
-  readonly vary: readonly string[]
-  readonly cookies: CookiesRule
 }
 
 /** The parts of a request that the handler has read so far. Header names are lower-case. */
@@ -66,7 +62,7 @@ export function unkeyedReads(
 ): readonly string[] {
   if (config.identity !== undefined) return []
   const vary = varyNames(head.headers)
-  const inVary = (name: string) => vary === '*' || vary.includes(name) || config.vary.includes(name)
+  const inVary = (name: string) => variesBy(vary, config, name)
   const keyedCookies = typeof config.cookies === 'object' ? config.cookies.key : []
   const sent = cookie.split(';').map((pair) => pair.split('=', 1)[0]?.trim() ?? '')
   const isCovered = keyedCookies.length > 0 && sent.every((name) => keyedCookies.includes(name))
@@ -96,9 +92,7 @@ export function unkeyedReads(
 }
 
 function fixFor(name: string): string {
-  return name === 'cookie'
-    ? 'use cookies: { key: [names] }'
-    : `use vary: ['${name}'], or name it in Vary of the response`
+  return name === 'cookie' ? 'use cookies: { key: [names] }' : varyFix(name)
 }
 
 function unkeyedParameters(reads: ReadLog, { key, query }: KeyRules): readonly string[] {

@@ -1,11 +1,13 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
-// than one value are in option-checks.ts. The checked options are frozen and complete. Here is also
-// the type of the parts of one stampedeCache.
+// than one value are in option-checks.ts, except that of invalidateOn. The checked options are
+// frozen and complete. Here is also the type of the parts of one stampedeCache.
 
+import { optionError } from '../errors.ts'
 import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
 import {
   bytes,
   callback,
+  checkNames,
   choice,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   type Defined,
@@ -17,19 +19,22 @@ import {
 } from '../options.ts'
 import type { Framework } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import { type ResponseTags, TAGS, type Tags, type TagsConfig } from '../tags.ts'
+import {
+  type ResponseTags,
+  readTags,
+  TAGS,
+  type Tags,
+  type TagsConfig,
+  type TagsRule,
+} from '../tags.ts'
 import { AUDIT, type AuditRules } from './audit.ts'
 import type { FirstRequests } from './first-requests.ts'
 import {
   type AuthorizationRule,
-  type CookiesRule,
-  type InvalidationRules,
-  type QueryBodyRule,
-  type QueryRule,
+  type KeyConfig,
   readAuthorization,
   readCacheName,
   readCookies,
-  readInvalidation,
   readMethods,
   readQuery,
   readStatuses,
@@ -64,22 +69,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown>
    * `private`, `no-cache` or `Set-Cookie` are still not stored. Default false.
    */
   overrideHeaders?: boolean | undefined
-  /**
-   * How long a stale entry is served while one process refreshes it (RFC 5861 §3).
-   * `stale-while-revalidate` in the response takes precedence. Default 0.
-   */
-  staleWhileRevalidateMs?: number | undefined
-  /**
-   * How long a stale entry is served if the handler fails (RFC 5861 §4). `stale-if-error` in the
-   * response takes precedence. Default 0.
-   */
-  staleIfErrorMs?: number | undefined
-  /**
-   * How long a stale entry remains stored for revalidation (RFC 9111 §4.3). The handler gets the
-   * `ETag` or `Last-Modified` of the entry as a condition, and may respond 304. 0: no revalidation.
-   * Default 60 000.
-   */
-  keepMs?: number | undefined
   /**
    * Lifetime of 404 and 410 responses, in place of `ttlMs`. Explicit freshness can only shorten it.
    * At least 1. Default: such a response is stored only if it has explicit freshness or if its
@@ -217,6 +206,28 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown>
   cacheStatus?: boolean | string | undefined
 }
 
+const INVALIDATIONS = ['unsafe', 'parents', 'all', 'never'] as const
+
+interface InvalidationRules {
+  readonly invalidateOn: (typeof INVALIDATIONS)[number]
+  /** Tags that an unsafe request purges in addition to its URL. */
+  readonly invalidatedTags: TagsRule
+}
+
+function readInvalidation(where: string, value: unknown): InvalidationRules {
+  const named = INVALIDATIONS.find((each) => each === (value === undefined ? 'unsafe' : value))
+  if (named !== undefined) return { invalidateOn: named, invalidatedTags: undefined }
+  if (typeof value === 'object' && value !== null && 'tags' in value) {
+    const { tags } = checkNames(where, value, ['tags'])
+    return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${where}.tags`, tags) }
+  }
+  throw optionError(
+    where,
+    value,
+    "use 'unsafe', 'parents', 'all', 'never', or { tags: (req, res) => ['products'] }",
+  )
+}
+
 /** Options whose default is undefined. */
 type Optional = 'ttlMs' | 'negativeTtlMs' | 'key' | 'identity' | 'bypass'
 
@@ -253,15 +264,10 @@ export interface CacheParts<Native = never> {
 }
 
 /** Options that have another form after the check. */
-interface Converted {
+interface Converted extends KeyConfig {
   /** Methods that use the cache. */
   readonly methods: ReadonlySet<string>
-  readonly queryBody: QueryBodyRule
-  readonly query: QueryRule
-  /** Field names, lower-case and sorted. */
-  readonly vary: readonly string[]
   readonly authorization: AuthorizationRule
-  readonly cookies: CookiesRule
   /** Field names, lower-case. The first valid one counts. `OWN_FIELD` is always the first. */
   readonly targetedFields: readonly string[]
   readonly statuses: ReadonlySet<number>
@@ -271,9 +277,6 @@ const OPTIONS = {
   stampede: unchecked(),
   ttlMs: durationMs(undefined, 1),
   overrideHeaders: flag(false),
-  staleWhileRevalidateMs: durationMs(0),
-  staleIfErrorMs: durationMs(0),
-  keepMs: durationMs(60_000),
   negativeTtlMs: durationMs(undefined, 1),
   key: callback<CacheConfig<never>['key']>(),
   methods: readMethods,
@@ -294,6 +297,7 @@ const OPTIONS = {
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,
   ...FILL_OPTIONS,
+  keepMs: durationMs(60_000),
   ...TAGS,
   ...AUDIT,
 } satisfies Record<keyof CacheRules | 'stampede', Reader>

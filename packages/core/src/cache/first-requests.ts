@@ -1,8 +1,10 @@
 // Counts of the first GET requests of a `stampedeCache`: one event, and a warning without effect.
 // The fix of each reason for which a response is not stored is here, too.
 
+import { BYPASS_DETAILS, NOT_STORED_DETAILS } from '../http/cache-status.ts'
 import type { Runtime } from '../runtime.ts'
 import { warn } from '../warnings.ts'
+import { varyFix } from './option-checks.ts'
 
 const SAMPLE = 100
 const LEAST_KEYS = 3
@@ -16,8 +18,10 @@ const FORBIDDEN = 'allow it for pages of all, or send Stampede-Cache-Control: ma
 const VARIES = 'name the fields that the handler reads in Vary, and no others'
 const HANDLER = 'look at the errors and the duration of the handler'
 
-/** Section of the page, the fix in one line, and the reasons. Every `detail` has a row (tested). */
-const ROWS: ReadonlyArray<readonly [section: string, fix: string, reasons: string]> = [
+type Row = readonly [section: string, fix: string, reasons?: string]
+
+/** Section of the page, the fix in one line, and the reasons. */
+const ROWS: readonly Row[] = [
   [
     'set-cookie-and-sessions',
     'with express-session, set saveUninitialized: false and write nothing to the session, or mount ' +
@@ -38,7 +42,7 @@ const ROWS: ReadonlyArray<readonly [section: string, fix: string, reasons: strin
     'authorization client-certificate connection-auth',
   ],
   ['vary', VARIES, 'vary-star vary-cookie vary-authorization'],
-  ['vary', "send Vary: Origin, or set vary: ['origin']", 'cors-origin'],
+  ['vary', varyFix('origin'), 'cors-origin'],
   ['statuses', 'set negativeTtlMs or statuses, or send Cache-Control: max-age', 'status'],
   ['response-is-not-stored', 'raise maxBodyBytes', 'too-large'],
   ['hit-for-miss', 'find the reason of an earlier response', 'hit-for-miss'],
@@ -48,23 +52,15 @@ const ROWS: ReadonlyArray<readonly [section: string, fix: string, reasons: strin
   ['request-bypasses-the-cache', 'send a GET', 'method'],
   ['request-bypasses-the-cache', 'leave out no-store, or do not respect it', 'request-no-store'],
   [
-    'request-bypasses-the-cache',
-    'change the request as the page says',
-    'request-body body-too-large content-type precondition target upgrade method-override ' +
-      'cut-head repeated-field option too-many-variants closed not-a-response',
-  ],
-  [
-    'response-is-not-stored',
-    'change the response as the page says',
-    'credentials self-redirect content-range tags too-many-tags endless validator-mismatch ' +
-      'inner-cache detached',
-  ],
-  [
     'stored-but-never-a-hit',
     'the entries expire before the next request, or no two requests have one key',
     'never-hit',
   ],
 ]
+
+/** The rows of all other reasons. */
+const BYPASSED: Row = ['request-bypasses-the-cache', 'change the request as the page says']
+const NOT_STORED: Row = ['response-is-not-stored', 'change the response as the page says']
 
 /** The fix of a reason, and the page about it. */
 export interface Advice {
@@ -75,7 +71,10 @@ export interface Advice {
 
 /** `reason`: a `detail` of Cache-Status, or `never-hit`. Undefined for an unknown one. */
 export function adviceOn(reason: string): Advice | undefined {
-  const row = ROWS.find(([, , reasons]) => reasons.split(' ').includes(reason))
+  const isOneOf = (details: readonly string[] = []) => details.includes(reason)
+  const row =
+    ROWS.find(([, , reasons]) => isOneOf(reasons?.split(' '))) ??
+    (isOneOf(BYPASS_DETAILS) ? BYPASSED : isOneOf(NOT_STORED_DETAILS) ? NOT_STORED : undefined)
   return row && { fix: row[1], page: `docs/guide/why-nothing-is-cached.md#${row[0]}` }
 }
 

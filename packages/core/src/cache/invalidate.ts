@@ -10,13 +10,13 @@
 
 import { forget, purgeKey } from '../engine/messages.ts'
 import { headerValue } from '../http/headers.ts'
-import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
+import type { CapturedHead, Exchange, HeadWatch, RequestView } from '../ports/exchange.ts'
 import { canonicalPath } from '../ports/key.ts'
-import { groupSubject, middlewareSubject, pathSubject, tagSubject } from '../ports/subject.ts'
+import { middlewareSubject, pathSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig, CacheParts } from './cache-options.ts'
 import { customKey, parseUrl, urlKey } from './key.ts'
-import { cacheGroups, callTagsOption, originOf } from './subjects.ts'
+import { purgedSubjects } from './subjects.ts'
 
 /** Safe methods in the IANA registry (RFC 9110 §9.2.1). Unknown methods count as unsafe. */
 const SAFE: ReadonlySet<string> = new Set(
@@ -40,7 +40,7 @@ export function invalidation<Native>(
     if (head.status < 200 || head.status > 399) return
     const keys = key === undefined ? urlKeys(request, query, head) : own
     const wider = widerSubjects(config, request, mount ?? '')
-    const named = [...new Set([...wider, ...subjects(config, request, head, natives)])]
+    const named = [...new Set([...wider, ...purgedSubjects(config, request, head, natives)])]
     const purges = [...keys].map((each) => {
       forget(rt, each)
       return purge(rt, [each], () => purgeKey(rt, each, false))
@@ -51,23 +51,6 @@ export function invalidation<Native>(
     }
     rt.waitUntil?.(Promise.all(purges))
   }
-}
-
-/**
- * The cache groups and tags to purge. The cache groups of the stored response at this URL are not
- * purged, which RFC 9875 §2.2.1 allows. To find these groups, the cache would have to read the
- * entry and all its variants.
- */
-function subjects<Native>(
-  config: CacheConfig<Native>,
-  request: RequestView,
-  head: CapturedHead,
-  natives: Natives | undefined,
-): readonly string[] {
-  const origin = originOf(request)
-  const groups = cacheGroups(head.headers, 'cache-group-invalidation')
-  const tags = callTagsOption(config, 'invalidatedTags', natives) ?? []
-  return [...groups.map((group) => groupSubject(origin, group)), ...tags.map(tagSubject)]
 }
 
 /**

@@ -4,7 +4,6 @@
 import { optionError } from '../errors.ts'
 import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
-import { readTags, type TagsRule } from '../tags.ts'
 
 export type QueryRule =
   | { readonly only: readonly string[] }
@@ -14,17 +13,8 @@ export interface QueryBodyRule {
   readonly maxBytes: number
   readonly key: 'canonical' | 'bytes' | BodyKey
 }
-/** Field names are lower-case and sorted. */
 export type AuthorizationRule = 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
 export type CookiesRule = 'bypass' | 'ignore' | { readonly key: readonly string[] }
-
-const INVALIDATIONS = ['unsafe', 'parents', 'all', 'never'] as const
-
-export interface InvalidationRules {
-  readonly invalidateOn: (typeof INVALIDATIONS)[number]
-  /** Tags that an unsafe request purges in addition to its URL. */
-  readonly invalidatedTags: TagsRule
-}
 
 /** A field name (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
@@ -37,6 +27,13 @@ const METHODS: ReadonlySet<unknown> = new Set(['GET', 'QUERY'])
 export interface QueryRules {
   readonly query: QueryRule
   readonly queryBody: QueryBodyRule
+}
+
+/** The checked options that decide which parts of a request are in the key. */
+export interface KeyConfig extends QueryRules {
+  /** Field names, lower-case and sorted. */
+  readonly vary: readonly string[]
+  readonly cookies: CookiesRule
 }
 
 /** Returns the methods, with HEAD. */
@@ -81,6 +78,19 @@ export function refuseBodyRules(where: string, query: object | undefined): void 
 export function readVary(where: string, value: unknown): readonly string[] {
   return lowerSorted(readFields(where, value, "name request headers: ['accept-language']", ALL))
 }
+
+/** Whether `Vary` of the response (`names`) or the option `vary` names a request field. */
+export function variesBy(
+  names: readonly string[] | '*',
+  config: Pick<KeyConfig, 'vary'>,
+  name: string,
+): boolean {
+  return names === '*' || names.includes(name) || config.vary.includes(name)
+}
+
+/** The fix if responses depend on a request field that neither of the two names. */
+export const varyFix = (name: string): string =>
+  `use vary: ['${name}'], or name it in Vary of the response`
 
 /** `*` is a valid field name, but stands for all fields in Vary. */
 const ALL: ReadonlySet<string> = new Set(['*'])
@@ -159,20 +169,6 @@ export function readTargetedFields(where: string, value: unknown): readonly stri
 
 /** Fields that a targeted field replaces. */
 const REPLACED_FIELDS: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
-
-export function readInvalidation(where: string, value: unknown): InvalidationRules {
-  const named = INVALIDATIONS.find((each) => each === (value === undefined ? 'unsafe' : value))
-  if (named !== undefined) return { invalidateOn: named, invalidatedTags: undefined }
-  if (typeof value === 'object' && value !== null && 'tags' in value) {
-    const { tags } = checkNames(where, value, ['tags'])
-    return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${where}.tags`, tags) }
-  }
-  throw optionError(
-    where,
-    value,
-    "use 'unsafe', 'parents', 'all', 'never', or { tags: (req, res) => ['products'] }",
-  )
-}
 
 /**
  * Checks `waitMs`. Before version 0.1 the option was an object `{ ms, fallback }`, so the error for

@@ -294,6 +294,7 @@ export class OriginRun<Native> implements OriginObserver {
   ) {
     const { cache, exchange } = this.#by
     const { target, host, headers: asked } = exchange.request
+    const { freshMs, initialAgeMs } = storable
     const own = headerValues(headers, OWN_FIELD)
     const query = target.indexOf('?')
     const provenance = {
@@ -309,14 +310,14 @@ export class OriginRun<Native> implements OriginObserver {
       status,
       fields: toFields([...storableHeaders(headers), ...minted]),
       body,
-      initialAgeMs: storable.initialAgeMs,
+      initialAgeMs,
       vary: selectFields(storable.varyNames, asked),
       provenance,
       minted: minted.length > 0 || undefined,
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
-    const lifetimes = withJitter(storable, this.#config.jitter, cache.rt.random)
+    const lifetimes = withJitter(freshMs, storable, this.#config.jitter, cache.rt.random)
     return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { NO_WINDOWS } from '../entry/entry.ts'
 import { CREDENTIAL_FIELDS } from '../http/headers.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
@@ -33,9 +34,7 @@ describe('the lifetime of a response', () => {
   it('is ttlMs for a response without explicit freshness', () => {
     expect(judge([])).toEqual({
       freshMs: 10_000,
-      staleWhileRevalidateMs: 0,
-      staleIfErrorMs: 0,
-      keepMs: 0,
+      ...NO_WINDOWS,
       initialAgeMs: 0,
       varyNames: [],
       subjects: [],
@@ -309,4 +308,15 @@ describe('the stale windows', () => {
     'are 0 with %s',
     (value) => expect(windows(value)).toEqual([0, 0]),
   )
+
+  it('keep a 200 with a validator for revalidation, also after must-revalidate', () => {
+    const keepMs = (headers: HeaderList, status = 200) => {
+      const verdict = judge(headers, { ...TTL, negativeTtlMs: 1_000, keepMs: 7_000 }, status)
+      return typeof verdict === 'string' ? undefined : verdict.keepMs
+    }
+    const etag: HeaderList = [['etag', '"a"']]
+    expect(keepMs([...etag, ...cc('max-age=5, must-revalidate')])).toBe(7_000)
+    expect(keepMs([])).toBe(0)
+    expect(keepMs(etag, 404)).toBe(0)
+  })
 })

@@ -4,7 +4,8 @@
 import { hash } from 'node:crypto'
 import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import type { NotStoredDetail } from '../http/cache-status.ts'
+import type { Windows } from '../fill-options.ts'
+import { type NotStoredDetail, OF_ONE_REQUEST } from '../http/cache-status.ts'
 import {
   type CacheControl,
   explicitLifetimeMs,
@@ -18,18 +19,13 @@ import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { isKeyed, parseUrl, urlKey } from './key.ts'
-import { NEVER_STORED } from './option-checks.ts'
+import { NEVER_STORED, variesBy } from './option-checks.ts'
 
 /** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
 
-export interface Storable {
+export interface Storable extends Windows {
   readonly freshMs: number
-  /** Both stale windows begin when freshness ends. */
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  /** A 304 can confirm the entry for this time after freshness ends. */
-  readonly keepMs: number
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
   /** Tags and cache groups. Empty until withSubjects() adds them. */
@@ -77,6 +73,7 @@ export function judgeHead<Native>(
       ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
     staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
+    // Only with a validator in a 200 can the handler respond 304.
     keepMs: head.status === 200 && !lacksValidator(head) ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
@@ -136,9 +133,9 @@ function sharingReason<Native>(
   if (vary.includes('authorization') && !isKeyed(config, 'authorization'))
     return 'vary-authorization'
   // Browsers refuse a response whose Access-Control-Allow-Origin names another site (Fetch §3.3.6).
-  const varies = vary.includes('origin') || config.vary.includes('origin')
   const origins = headerValues(headers, 'access-control-allow-origin')
-  return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'
+  const isShared = origins.every((origin) => origin === '*') || variesBy(vary, config, 'origin')
+  return isShared ? undefined : 'cors-origin'
 }
 
 /**
@@ -236,12 +233,6 @@ export function notStored(reason: NotStorableReason, status: number): FillResult
   const failure = { status, message: `the status was ${status}` }
   return { type: 'failure', failure, error: undefined }
 }
-
-/**
- * Reasons that may hold for one request only, so the key does not become hit-for-miss: the `tags`
- * callback failed, an inner cache stores the response, one spelling of the URL was redirected.
- */
-const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
 
 function concernsResource(reason: string, status: number): boolean {
   if (OF_ONE_REQUEST.has(reason)) return false

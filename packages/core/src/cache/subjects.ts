@@ -40,6 +40,23 @@ export function withSubjects(
 
 const NONE: readonly string[] = []
 
+/**
+ * The cache groups and tags that an unsafe request purges. The cache groups of the stored response
+ * at this URL are not purged, which RFC 9875 §2.2.1 allows. To find these groups, the cache would
+ * have to read the entry and all its variants.
+ */
+export function purgedSubjects<Native>(
+  config: CacheConfig<Native>,
+  request: RequestView,
+  head: CapturedHead,
+  natives: Natives | undefined,
+): readonly string[] {
+  const origin = originOf(request)
+  const groups = cacheGroups(head.headers, 'cache-group-invalidation')
+  const tags = callTagsOption(config, 'invalidatedTags', natives) ?? []
+  return [...groups.map((group) => groupSubject(origin, group)), ...tags.map(tagSubject)]
+}
+
 /** The tags in `Surrogate-Key` (separated by spaces) and in `Cache-Tag` (separated by commas). */
 export function responseTags(headers: HeaderList): readonly string[] {
   const tags = new Set<string>()
@@ -66,7 +83,7 @@ export function cacheGroups(
 }
 
 /** The scheme and host to which cache groups belong (RFC 9875 §2.1). */
-export function originOf({ scheme, host }: RequestView): string {
+function originOf({ scheme, host }: RequestView): string {
   return `${scheme}://${host.toLowerCase()}`
 }
 
@@ -82,7 +99,7 @@ const OUTCOMES = { tags: 'the response was not stored', invalidatedTags: 'no tag
  * Returns the tags of one of the two options. If its callback throws or returns no tags, it emits a
  * warning and returns undefined.
  */
-export function callTagsOption<Native>(
+function callTagsOption<Native>(
   config: CacheConfig<Native>,
   option: 'tags' | 'invalidatedTags',
   natives: Natives | undefined,

@@ -1,6 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { onPurge } from '../engine/messages.ts'
-import { type HeldEntry, type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import {
+  type HeldEntry,
+  NO_WINDOWS,
+  type StoredResponse,
+  UNKNOWN_PROVENANCE,
+} from '../entry/entry.ts'
 import type { Runtime } from '../runtime.ts'
 import { createStampede, runtimeOf, type Stampede } from '../stampede.ts'
 import { ManualClock } from '../testing/index.ts'
@@ -20,8 +25,7 @@ const found = (vary: StoredResponse['vary']): HeldEntry => ({
   bornAt: 0,
   staleAt: 1_000,
   revalidateUntil: 2_500,
-  errorUntil: 2_000,
-  keepUntil: 2_000,
+  windows: { ...NO_WINDOWS, staleWhileRevalidateMs: 1_500 },
 })
 
 let clock: ManualClock

@@ -20,9 +20,7 @@ import {
 } from '../errors.ts'
 import { confirmedCopy } from '../l1/purges.ts'
 import { shownKey } from '../ports/key.ts'
-import { tagSubject } from '../ports/subject.ts'
 import { reportRefresh } from '../refresh-warnings.ts'
-import { evaluateTags } from '../tags.ts'
 import { inScope, lookupTracing } from '../tracing.ts'
 import {
   type DataScope,
@@ -31,6 +29,7 @@ import {
   NOT_MODIFIED,
   Skip,
   storedValue,
+  subjectsOf,
   ttlOf,
   WHERE,
 } from './get-or-set-options.ts'
@@ -190,23 +189,18 @@ export class Call<T, P> implements Caller {
     try {
       if (value instanceof Skip) return this.#skipped(value, lead)
       const { asOf } = lead
-      const { rt, plan, serializer, keys } = this.#of
-      const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = plan
+      const { rt, plan, serializer } = this.#of
+      const { ttlMs } = plan
       const confirmed = value === NOT_MODIFIED ? previous : undefined
       if (value === NOT_MODIFIED && confirmed === undefined) throw noPreviousValue(this.where)
       const stored = confirmed ? storedValue(confirmed) : encodeData(this, value, serializer)
       const bornAt = rt.clock.now()
-      // A `tags` function gets the value in the form that callers get.
-      const given = typeof tags === 'function' ? decodeData(stored, serializer) : undefined
-      const named = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
-      const subjects = named.length === 0 ? keys.subjects : [...keys.subjects, ...named]
       const { encoding, body, parsed, copy } = stored
-      const provenance = { asOf, tookMs: 0, subjects }
+      const provenance = { asOf, tookMs: 0, subjects: subjectsOf(this.#of, stored) }
       const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
       const freshMs =
         typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, serializer))
-      const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-      const lifetimes = withJitter(windows, jitter, rt.random)
+      const lifetimes = withJitter(freshMs, plan, plan.jitter, rt.random)
       return { type: 'store', entry, lifetimes, bornAt }
     } catch (error) {
       return failureOf(error)
@@ -303,7 +297,6 @@ export class Call<T, P> implements Caller {
 }
 
 const NOTHING = (): void => {}
-const NONE: readonly string[] = []
 
 /**
  * The value of a stored entry. If the serializer cannot parse it, emits an event and returns

@@ -3,22 +3,22 @@
 import type { Lead, Policy } from '../engine/types.ts'
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { noPreviousValue, optionError, valueError } from '../errors.ts'
-import { FILL_OPTIONS, type FillRules } from '../fill-options.ts'
+import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
 import {
   type Bag,
   checkNames,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
-  type Defined,
   durationMs,
   number,
   type Reader,
   readOptions,
 } from '../options.ts'
 import { publicFence } from '../ports/grant.ts'
+import { tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
-import { TAGS, type TagsConfig, type ValueTags } from '../tags.ts'
-import type { Serializer } from './value.ts'
+import { evaluateTags, TAGS, type TagsConfig, type ValueTags } from '../tags.ts'
+import { decodeData, type Serializer } from './value.ts'
 
 /**
  * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
@@ -30,12 +30,6 @@ export interface GetOrSetOptions<T = unknown> extends FillRules, ValueTags<T> {
    * callers get. If the function throws or returns no duration, the call rejects.
    */
   ttlMs: number | ((value: T) => number)
-  /** How long after `ttlMs` a stale value is served while one process refreshes it. Default 0. */
-  staleWhileRevalidateMs?: number | undefined
-  /** How long after `ttlMs` a stale value is served if the factory fails. Default 0. */
-  staleIfErrorMs?: number | undefined
-  /** How long after `ttlMs` a value is kept for the factory, as `context.previous`. Default 0. */
-  keepMs?: number | undefined
   /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
    * slots. If a slot is free after that time, the call runs the factory itself. Otherwise it gets
@@ -49,10 +43,7 @@ export interface GetOrSetOptions<T = unknown> extends FillRules, ValueTags<T> {
   originTimeoutMs?: number | undefined
 }
 
-export interface Plan
-  extends Policy,
-    TagsConfig,
-    Defined<Omit<GetOrSetOptions, 'ttlMs' | keyof TagsConfig | keyof Policy>> {
+export interface Plan extends Policy, FillConfig, TagsConfig {
   readonly ttlMs: number | ((value: never) => unknown)
 }
 
@@ -73,9 +64,6 @@ export const WHERE = 'getOrSet'
 const lifetimeMs: Reader<number> = durationMs(0, 1)
 const OPTIONS = {
   ttlMs: readTtlMs,
-  staleWhileRevalidateMs: durationMs(0),
-  staleIfErrorMs: durationMs(0),
-  keepMs: durationMs(0),
   ...TAGS,
   waitMs: durationMs(DEFAULT_WAIT_MS),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
@@ -148,6 +136,21 @@ export function ttlOf(rule: (value: never) => unknown, value: unknown): number {
   const ms = rule(value as never) ?? null
   if (ms !== 0) return lifetimeMs(where, ms)
   throw optionError(where, ms, 'to store nothing, return skip(value) from the factory')
+}
+
+/**
+ * The subjects of a value: its cache and its tags. Throws the error of the function `tags`, or an
+ * error if it returned no tags.
+ */
+export function subjectsOf(
+  { plan: { tags }, serializer, keys }: DataScope,
+  stored: StoredValue,
+): readonly string[] {
+  if (tags === undefined) return keys.subjects
+  // A function gets the value in the form that callers get.
+  const given = typeof tags === 'function' ? decodeData(stored, serializer) : undefined
+  const named = evaluateTags(`${WHERE}.tags`, tags, given)
+  return [...keys.subjects, ...named.map(tagSubject)]
 }
 
 // The context of a factory: fence, deadline, previous value, `notModified()` and `skip()`.

@@ -286,12 +286,12 @@ function heldEntryOf(
   copy: HeldEntry | undefined,
   sentAt: number,
 ): HeldEntry | undefined {
-  const { frame, fence, ageMs, freshForMs: freshMs, ...windows } = stored
+  const { frame, fence, ageMs, freshForMs, ...windows } = stored
   const entry = frame === undefined ? copy?.entry : parseFrame(rt, key, frame)
   if (entry === undefined) return undefined
   // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
   const counts = rt.counts.route(routeOf(key, entry))
-  return heldEntry(entry, fence, { freshMs, ...windows }, sentAt, counts, ageMs)
+  return heldEntry(entry, fence, freshForMs, windows, sentAt, counts, ageMs)
 }
 
 /**

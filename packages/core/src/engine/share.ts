@@ -330,8 +330,9 @@ class Commit implements Receiver<Committed> {
     const elapsedMs = this.#elapsedMs
     const entry = elapsedMs > 0 ? agedBy(this.#entry, elapsedMs) : this.#entry
     const writtenAt = this.#result.bornAt + elapsedMs
+    const { freshMs, physicalMs: _, ...windows } = lifetimes
     const counts = rt.counts.route(routeOf(flight.key, entry))
-    return heldEntry(entry, fence, lifetimes, writtenAt, counts)
+    return heldEntry(entry, fence, freshMs, windows, writtenAt, counts)
   }
 }
 

@@ -3,7 +3,7 @@
 import type { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry, StoredEntry, StoredValue } from '../entry/entry.ts'
 import type { FillReason, LateReason } from '../events.ts'
-import type { FillConfig } from '../fill-options.ts'
+import type { FillConfig, Windows } from '../fill-options.ts'
 import type { Detail } from '../http/cache-status.ts'
 import type { FreeSlot, Slots } from '../lease/slots.ts'
 import type {
@@ -16,7 +16,7 @@ import type {
 } from '../ports/store.ts'
 
 /** The timing options of one request or call. */
-export interface Policy extends Omit<FillConfig, 'jitter'> {
+export interface Policy extends Omit<FillConfig, 'jitter' | keyof Windows> {
   readonly waitMs: number
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'

@@ -1,60 +1,61 @@
 import { describe, expect, it } from 'vitest'
 import { LONGEST_MS } from '../options.ts'
 import {
-  freshnessAt,
-  type HeldEntry,
+  endOfEntry,
+  heldEntry,
   isSpent,
+  mayServeOnError,
+  onlyForErrors,
   ownBytes,
   remaining,
   type StoredEntry,
+  staleFrom,
   UNKNOWN_PROVENANCE,
   withJitter,
   withOwnStrings,
 } from './entry.ts'
 
-const held: HeldEntry = {
-  entry: {
-    type: 'value',
-    encoding: 'json',
-    body: Buffer.from('1'),
-    provenance: UNKNOWN_PROVENANCE,
-  },
-  fence: '1',
-  bornAt: 0,
-  staleAt: 100,
-  revalidateUntil: 150,
-  errorUntil: 200,
-  keepUntil: 200,
+const value: StoredEntry = {
+  ...{ type: 'value', encoding: 'json', body: Buffer.from('1') },
+  provenance: UNKNOWN_PROVENANCE,
 }
+/** An entry that is fresh for 100 ms. */
+const hold = (staleWhileRevalidateMs: number, staleIfErrorMs: number, keepMs: number) =>
+  heldEntry(value, '1', 100, { staleWhileRevalidateMs, staleIfErrorMs, keepMs }, 0)
 
 describe('an entry', () => {
-  it.each([
-    [99, 'fresh'],
-    [100, 'stale'],
-    [149, 'stale'],
-    [150, 'stale-if-error'],
-    [199, 'stale-if-error'],
-    [200, 'expired'],
-  ] as const)('at %d ms is %s', (now, freshness) => expect(freshnessAt(held, now)).toBe(freshness))
-
-  it('is either fresh or expired if it has no stale windows', () => {
-    const short = { ...held, revalidateUntil: 100, errorUntil: 100 }
-    expect(freshnessAt(short, 99)).toBe('fresh')
-    expect(freshnessAt(short, 100)).toBe('expired')
+  it('is refreshed, replaces errors and is revalidated for its windows after its freshness', () => {
+    const held = hold(50, 100, 200)
+    expect(held).toMatchObject({ bornAt: 0, staleAt: 100, revalidateUntil: 150 })
+    expect([199, 200].map((now) => mayServeOnError(held, now))).toEqual([true, false])
+    expect(endOfEntry(held)).toBe(300)
   })
 
-  it('may be served longer while it is refreshed than after an error', () => {
-    expect(freshnessAt({ ...held, errorUntil: 120 }, 140)).toBe('stale')
+  it('replaces errors as long as it may be served during a refresh', () => {
+    expect([149, 150].map((now) => mayServeOnError(hold(50, 0, 0), now))).toEqual([true, false])
+  })
+
+  it('begins its windows earlier if its freshness ends earlier', () => {
+    const held = staleFrom(hold(50, 100, 200), 40)
+    expect(held).toMatchObject({ staleAt: 40, revalidateUntil: 90 })
+    expect([mayServeOnError(held, 139), endOfEntry(held)]).toEqual([true, 240])
+    expect(staleFrom(held, 60)).toBe(held)
+  })
+
+  it('only replaces errors after onlyForErrors(), for its longer window', () => {
+    const held = onlyForErrors(hold(80, 30, 0), 40)
+    expect(held).toMatchObject({ staleAt: 40, revalidateUntil: 40 })
+    expect([119, 120].map((now) => mayServeOnError(held, now))).toEqual([true, false])
   })
 })
 
 import fc from 'fast-check'
 
-const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
+const windows = { staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
 
 describe('the lifetimes of an entry', () => {
   it('are shortened by at most the jitter, and end in the store that much later', () => {
-    expect(withJitter(windows, 0.1, () => 1)).toEqual({
+    expect(withJitter(10_000, windows, 0.1, () => 1)).toEqual({
       ...windows,
       freshMs: 9_000,
       physicalMs: 9_000 + 5_000 + 1_000 + 1_000,
@@ -63,7 +64,8 @@ describe('the lifetimes of an entry', () => {
 
   it('use one random number for the freshness and one for the store', () => {
     const numbers = [0.5, 0]
-    const { freshMs, physicalMs } = withJitter(windows, 0.2, () => numbers.shift() ?? Number.NaN)
+    const next = () => numbers.shift() ?? Number.NaN
+    const { freshMs, physicalMs } = withJitter(10_000, windows, 0.2, next)
     expect([freshMs, physicalMs]).toEqual([9_000, 15_000])
     expect(numbers).toEqual([])
   })
@@ -81,18 +83,13 @@ describe('the lifetimes of an entry', () => {
         unit,
         (fresh, swr, sie, jitter, first, second) => {
           const numbers = [first, second]
-          const decided = {
-            freshMs: fresh + 1,
-            staleWhileRevalidateMs: swr,
-            staleIfErrorMs: sie,
-            keepMs: 0,
-          }
-          const lives = withJitter(decided, jitter, () => numbers.shift() ?? 0)
+          const decided = { staleWhileRevalidateMs: swr, staleIfErrorMs: sie, keepMs: 0 }
+          const lives = withJitter(fresh + 1, decided, jitter, () => numbers.shift() ?? 0)
           expect(Object.values(lives).every(Number.isSafeInteger)).toBe(true)
           expect(lives.freshMs).toBeGreaterThan(0)
-          expect(lives.freshMs).toBeLessThanOrEqual(decided.freshMs)
+          expect(lives.freshMs).toBeLessThanOrEqual(fresh + 1)
           expect(lives.physicalMs).toBeGreaterThan(lives.freshMs + Math.max(swr, sie))
-          expect(lives).toMatchObject({ staleWhileRevalidateMs: swr, staleIfErrorMs: sie })
+          expect(lives).toMatchObject(decided)
         },
       ),
     )
@@ -100,7 +97,7 @@ describe('the lifetimes of an entry', () => {
 })
 
 describe('remaining()', () => {
-  const lifetimes = { ...windows, keepMs: 1_000, physicalMs: 16_000 }
+  const lifetimes = { ...windows, freshMs: 10_000, keepMs: 1_000, physicalMs: 16_000 }
 
   it('subtracts past time from the freshness first', () => {
     expect(remaining(lifetimes, 4_000)).toEqual({

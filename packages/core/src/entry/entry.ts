@@ -1,5 +1,6 @@
 // Entries: stored responses and values, how long they may be used, and copies of their memory.
 
+import { WINDOWS, type Windows } from '../fill-options.ts'
 import { detachedText, type Fields, shared } from '../http/headers.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
@@ -73,37 +74,28 @@ export interface HeldEntry {
   readonly staleAt: number
   /** End of the stale window for refreshes (`stale-while-revalidate`). */
   readonly revalidateUntil: number
-  /** End of the stale window for errors (`stale-if-error`). */
-  readonly errorUntil: number
-  /** End of the time in which the entry may be revalidated. */
-  readonly keepUntil: number
+  /** All stale windows. They begin at `staleAt`. */
+  readonly windows: Windows
   /** The counters of this process for the route of the entry. */
   readonly counts?: RouteCounts | undefined
 }
 
 /**
- * The entry with its times on the clock of this process. At `now`, its age is `ageMs`, and
- * `lifetimes` are left.
+ * The entry with its times on the clock of this process. At `now`, its age is `ageMs`, and it stays
+ * fresh for `freshMs`.
  */
 export function heldEntry(
   entry: StoredEntry,
   fence: string,
-  lifetimes: Windows,
+  freshMs: number,
+  windows: Windows,
   now: number,
   counts?: RouteCounts,
   ageMs = 0,
 ): HeldEntry {
-  const staleAt = now + lifetimes.freshMs
-  return {
-    entry,
-    fence,
-    bornAt: now - ageMs,
-    staleAt,
-    revalidateUntil: staleAt + lifetimes.staleWhileRevalidateMs,
-    errorUntil: staleAt + lifetimes.staleIfErrorMs,
-    keepUntil: staleAt + lifetimes.keepMs,
-    counts,
-  }
+  const staleAt = now + freshMs
+  const revalidateUntil = staleAt + windows.staleWhileRevalidateMs
+  return { entry, fence, bornAt: now - ageMs, staleAt, revalidateUntil, windows, counts }
 }
 
 /**
@@ -111,48 +103,43 @@ export function heldEntry(
  * begin at `at`.
  */
 export function staleFrom(held: HeldEntry, at: number): HeldEntry {
-  const earlierMs = held.staleAt - at
-  if (earlierMs <= 0) return held
-  return {
-    ...held,
-    staleAt: at,
-    revalidateUntil: held.revalidateUntil - earlierMs,
-    errorUntil: held.errorUntil - earlierMs,
-    keepUntil: held.keepUntil - earlierMs,
-  }
+  if (at >= held.staleAt) return held
+  return { ...held, staleAt: at, revalidateUntil: at + held.windows.staleWhileRevalidateMs }
 }
 
 /** Ends the freshness of an entry and its stale window for refreshes. */
 export function onlyForErrors(held: HeldEntry, now: number): HeldEntry {
   const stale = staleFrom(held, now)
-  const { staleAt, revalidateUntil, errorUntil } = stale
-  const forErrors = Math.max(revalidateUntil, errorUntil)
-  return { ...stale, revalidateUntil: staleAt, errorUntil: forErrors }
+  const staleIfErrorMs = errorMs(stale.windows)
+  const windows = { ...stale.windows, staleWhileRevalidateMs: 0, staleIfErrorMs }
+  return { ...stale, revalidateUntil: stale.staleAt, windows }
 }
 
 /** Time from which the entry is neither fresh nor in a stale window. */
 export function endOfEntry(held: HeldEntry): number {
-  return Math.max(held.staleAt, held.revalidateUntil, held.errorUntil, held.keepUntil)
+  return held.staleAt + longest(held.windows)
 }
-
-export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
 /** RFC 5861 §4: whether the entry may be served if the fill fails or takes too long. */
 export function mayServeOnError(held: HeldEntry, now: number): boolean {
-  return now < Math.max(held.errorUntil, held.revalidateUntil)
+  return now < held.staleAt + errorMs(held.windows)
 }
 
-/**
- * - `fresh`: the entry may be served.
- * - `stale`: it may be served while a request refreshes it.
- * - `stale-if-error`: it may be served only if the origin fails.
- * - `expired`: it may not be served, unless the origin confirms it (304).
- */
-export function freshnessAt(held: HeldEntry, now: number): Freshness {
-  if (now < held.staleAt) return 'fresh'
-  if (now < held.revalidateUntil) return 'stale'
-  if (now < held.errorUntil) return 'stale-if-error'
-  return 'expired'
+/** An entry that may be served during a refresh may also be served if the refresh fails. */
+function errorMs({ staleWhileRevalidateMs, staleIfErrorMs }: Windows): number {
+  return Math.max(staleWhileRevalidateMs, staleIfErrorMs)
+}
+
+// Code that treats all stale windows alike.
+
+const NAMES = Object.keys(WINDOWS) as ReadonlyArray<keyof Windows>
+
+export const NO_WINDOWS: Windows = Object.fromEntries(NAMES.map((name) => [name, 0])) as Windows
+
+function longest(windows: Windows): number {
+  let ms = 0
+  for (const name of NAMES) ms = Math.max(ms, windows[name])
+  return ms
 }
 
 // Lifetimes of a new entry, with jitter, so that keys filled together do not expire together. The
@@ -161,28 +148,22 @@ export function freshnessAt(held: HeldEntry, now: number): Freshness {
 /** The store keeps a record for this much longer than its entry may be used. */
 const MARGIN_MS = 1_000
 
-export type Windows = Omit<Lifetimes, 'physicalMs'>
-
 /** The rest of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
 export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {
   if (elapsedMs === 0) return lifetimes
   const overdueMs = Math.max(0, elapsedMs - lifetimes.freshMs)
-  const left = (windowMs: number) => Math.max(0, windowMs - overdueMs)
-  return {
-    freshMs: Math.max(0, lifetimes.freshMs - elapsedMs),
-    staleWhileRevalidateMs: left(lifetimes.staleWhileRevalidateMs),
-    staleIfErrorMs: left(lifetimes.staleIfErrorMs),
-    keepMs: left(lifetimes.keepMs),
-    physicalMs: Math.max(1, lifetimes.physicalMs - elapsedMs),
-  }
+  const left: Record<keyof Lifetimes, number> = { ...lifetimes }
+  left.freshMs = Math.max(0, left.freshMs - elapsedMs)
+  left.physicalMs = Math.max(1, left.physicalMs - elapsedMs)
+  for (const name of NAMES) left[name] = Math.max(0, left[name] - overdueMs)
+  return left
 }
 
 /**
  * Whether the entry is neither fresh nor in a stale window, so that no later request can use it.
  */
 export function isSpent(lifetimes: Lifetimes): boolean {
-  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs } = lifetimes
-  return Math.max(freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs) <= 0
+  return lifetimes.freshMs <= 0 && longest(lifetimes) === 0
 }
 
 /**
@@ -191,18 +172,22 @@ export function isSpent(lifetimes: Lifetimes): boolean {
  * TTL (deletion) covers the longest stale window. It is lengthened by up to `jitter` of the logical
  * TTL, so that entries filled together are not deleted together.
  */
-export function withJitter(windows: Windows, jitter: number, random: () => number): Lifetimes {
-  const freshMs = Math.max(1, Math.round(windows.freshMs * (1 - jitter * random())))
-  const { staleWhileRevalidateMs, staleIfErrorMs, keepMs } = windows
-  const longest = Math.max(staleWhileRevalidateMs, staleIfErrorMs, keepMs)
-  const extra = Math.round(windows.freshMs * jitter * random())
-  return {
-    freshMs,
-    staleWhileRevalidateMs,
-    staleIfErrorMs,
-    keepMs,
-    physicalMs: freshMs + longest + MARGIN_MS + extra,
+export function withJitter(
+  lifetimeMs: number,
+  windows: Windows,
+  jitter: number,
+  random: () => number,
+): Lifetimes {
+  const freshMs = Math.max(1, Math.round(lifetimeMs * (1 - jitter * random())))
+  const extra = Math.round(lifetimeMs * jitter * random())
+  const lives: Record<keyof Lifetimes, number> = { ...NO_WINDOWS, freshMs, physicalMs: 0 }
+  let longestMs = 0
+  for (const name of NAMES) {
+    lives[name] = windows[name]
+    longestMs = Math.max(longestMs, windows[name])
   }
+  lives.physicalMs = freshMs + longestMs + MARGIN_MS + extra
+  return lives
 }
 
 // Copies of bytes and strings that do not reference a larger buffer or string. A view of bytes

@@ -84,6 +84,12 @@ export const NOT_STORED_DETAILS = [
 ] as const
 
 /**
+ * Reasons that may hold for one request only, so the key does not become hit-for-miss: the `tags`
+ * callback failed, an inner cache stores the response, one spelling of the URL was redirected.
+ */
+export const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
+
+/**
  * Other details. A stale response was served, a response was served while its body arrived, or the
  * client did not want the response to be stored.
  */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type HeldEntry, type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import { type HeldEntry, NO_WINDOWS, type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { isNewer, L1, type L1Item, type L1Limits, newCopy, newMarker } from './l1.ts'
 
 const LIMITS = { maxBytes: 100_000, maxEntries: 100, maxEntryBytes: 50_000 }
@@ -20,8 +20,7 @@ function hold(fence: string, entry: StoredEntry = value(10)): L1Item {
     bornAt: 0,
     staleAt: 1_000,
     revalidateUntil: 1_000,
-    errorUntil: 1_000,
-    keepUntil: 1_000,
+    windows: NO_WINDOWS,
   }
   return newCopy(held)
 }

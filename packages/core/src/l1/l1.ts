@@ -3,7 +3,6 @@
 
 import { LRUCache } from 'lru-cache'
 import {
-  freshnessAt,
   type HeldEntry,
   onlyForErrors,
   ownBytes,
@@ -170,7 +169,7 @@ export class L1 {
     if (this.isPurgedSince(key, since)) return false
     const present = this.#items?.get(key)
     if (present?.type === 'copy' && item.type === 'copy' && item.held.fence !== '') {
-      const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
+      const isFresh = this.#clock.now() < present.held.staleAt
       if (isFresh && isNewer(present.held.fence, item.held.fence)) return false
     }
     const bytes = sizeOf(item, key)

@@ -1,6 +1,6 @@
 // StoreOperator of the memory store, for one process. A scan returns all keys at once.
 
-import { endOfEntry } from '../entry/entry.ts'
+import { endOfEntry, NO_WINDOWS } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
 import { type L1, type L1Item, sizeOf } from '../l1/l1.ts'
@@ -98,25 +98,13 @@ function shared({ status, message }: Failure, forMs: number): SharedFailure {
 
 type EntryPart = EntryTimes & Pick<RecordInfo, 'frame'>
 
-const NO_ENTRY: EntryTimes = {
-  ageMs: 0,
-  freshForMs: 0,
-  staleWhileRevalidateMs: 0,
-  staleIfErrorMs: 0,
-  keepMs: 0,
-}
+const NO_ENTRY: EntryTimes = { ageMs: 0, freshForMs: 0, ...NO_WINDOWS }
 
 function entryOf(key: string, item: L1Item | undefined, now: number): EntryPart {
   if (item?.type !== 'copy' || now >= endOfEntry(item.held)) return NO_ENTRY
-  const { entry, bornAt, staleAt, revalidateUntil, errorUntil, keepUntil } = item.held
-  return {
-    frame: encodeFrame(key, entry),
-    ageMs: now - bornAt,
-    freshForMs: staleAt - now,
-    staleWhileRevalidateMs: revalidateUntil - staleAt,
-    staleIfErrorMs: errorUntil - staleAt,
-    keepMs: keepUntil - staleAt,
-  }
+  const { entry, bornAt, staleAt, windows } = item.held
+  const frame = encodeFrame(key, entry)
+  return { frame, ageMs: now - bornAt, freshForMs: staleAt - now, ...windows }
 }
 
 /** The moment at which all parts of the item have expired. */

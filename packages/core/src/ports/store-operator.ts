@@ -1,17 +1,16 @@
 // The interface by which operators look into a store. The dashboard and the command line use it. No
 // request of the application does.
 
+import type { Windows } from '../fill-options.ts'
+
 /** The kind of a record in the store. */
 export type RecordKind = 'cache' | 'lock' | 'idempotency'
 
 /** The times of an entry, counted from the moment of the store's reply. */
-export interface EntryTimes {
+export interface EntryTimes extends Windows {
   readonly ageMs: number
   /** Remaining freshness. Negative if the entry is stale. */
   readonly freshForMs: number
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  readonly keepMs: number
 }
 
 /**

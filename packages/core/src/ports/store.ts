@@ -2,6 +2,7 @@
 // fence. The doc comments are the contract, and `@stampede/testkit` tests each implementation
 // against it.
 
+import type { Windows } from '../fill-options.ts'
 import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 import type { IdempotencyStore } from './idempotency-store.ts'
@@ -10,16 +11,10 @@ import type { EntryTimes, StoreOperator } from './store-operator.ts'
 
 export type { Grant }
 
-/** Durations of an entry, counted from the call of `commit`. */
-export interface Lifetimes {
+/** Durations of an entry, counted from the call of `commit`. Its stale windows follow `freshMs`. */
+export interface Lifetimes extends Windows {
   /** Logical TTL: how long the entry is fresh. */
   readonly freshMs: number
-  /** RFC 5861 stale-while-revalidate, after `freshMs`. */
-  readonly staleWhileRevalidateMs: number
-  /** RFC 5861 stale-if-error, after `freshMs`. */
-  readonly staleIfErrorMs: number
-  /** How long after `freshMs` the entry is kept, so that a 304 of the origin can confirm it. */
-  readonly keepMs: number
   /** Physical TTL: the store deletes the record after this time. Covers all durations above. */
   readonly physicalMs: number
 }

@@ -82,6 +82,18 @@ export function storedFrame(
   }
 }
 
+/** The durations of an entry as lua/commit-2.lua parses them. */
+export function durationsOf(lifetimes: Parameters<StampedeStore['commit']>[2]): string {
+  const {
+    physicalMs,
+    freshMs,
+    staleWhileRevalidateMs: swr,
+    staleIfErrorMs: sie,
+    keepMs,
+  } = lifetimes
+  return `${physicalMs} ${freshMs.toFixed(0)} ${swr.toFixed(0)} ${sie.toFixed(0)} ${keepMs.toFixed(0)}`
+}
+
 /** Digest of a request, with the characters that lua/lookup-or-lease-2.lua accepts. */
 const REQUEST_DIGEST = /^[\w-]{1,64}$/
 

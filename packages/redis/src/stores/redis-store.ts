@@ -23,7 +23,7 @@ import { AGAIN, type Receiver } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
-import type { Failure, LookupReply, LookupRequest } from '../protocol/lookup-reply.ts'
+import { durationsOf, type LookupReply, type LookupRequest } from '../protocol/lookup-reply.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { Compression, type CompressOptions } from './compression.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
@@ -223,14 +223,11 @@ class RedisStore implements StampedeStore {
       this.fail(grant, undefined, 0).then(onEnd, (error) => receiver.reject(error))
       return
     }
-    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     const { key, token, fence } = grant
-    const bytes = Buffer.isBuffer(frame)
-      ? frame
-      : Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+    const { buffer, byteOffset, byteLength } = frame
+    const bytes = Buffer.isBuffer(frame) ? frame : Buffer.from(buffer, byteOffset, byteLength)
     this.written.raw += rawBytes ?? frame.byteLength
     this.written.stored += bytes.byteLength
-    const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     let wasLate = false
     this.#link.begin<Committed>({
       script: commit,
@@ -242,7 +239,7 @@ class RedisStore implements StampedeStore {
         // An entry ages while its commit waits in the queue. In a frozen server, it would do so
         // unseen, so Redis ignores the commit after its deadline.
         const notAfter = server.clock.notAfter(leftMs)
-        const terms = `${fence} ${notAfter} ${Math.ceil(agedMs + waitedMs)} ${times} ${token}`
+        const terms = `${fence} ${notAfter} ${Math.ceil(agedMs + waitedMs)} ${durationsOf(lifetimes)} ${token}`
         return [terms, bytes, key, this.#link.names.wakePrefix]
       },
       read: ([reply, now]: unknown[], turn) => {
@@ -268,7 +265,7 @@ class RedisStore implements StampedeStore {
 
   fail(
     grant: Grant,
-    failure: Failure | undefined,
+    failure: Parameters<StampedeStore['fail']>[1],
     backoffMs: number,
     awaited = false,
   ): Promise<CommitReply> {
