@@ -1,4 +1,5 @@
-// The time budget of background work, and the delay before the next attempt to connect.
+// The time budget of background work, and the delay before the next attempt to connect. The budget
+// of a command is `commandTimeoutMs` of stores/redis-store.ts.
 
 import { afterReplies } from './servers.ts'
 
