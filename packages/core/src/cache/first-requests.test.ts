@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Events, type StampedeEvent } from '../events.ts'
 import { BYPASS_DETAILS, NOT_STORED_DETAILS, OTHER_DETAILS } from '../http/cache-status.ts'
+import { timesSlower } from '../testing/cpu-time.ts'
 import { adviceOn, FirstRequests } from './first-requests.ts'
 
 const emitWarning = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
@@ -51,7 +52,7 @@ describe('FirstRequests', () => {
     expect(codes()).toEqual(['STAMPEDE_NEVER_STORED'])
   })
 
-  it('waits with the warning, not with the event, for a third key', () => {
+  it('waits with the warning, not with the event, for a third target', () => {
     const { first, seen } = sample(times(150, 'cookie'), 2)
     expect(seen).toHaveLength(1)
     expect([first.isOver, codes()]).toEqual([false, []])
@@ -82,6 +83,19 @@ describe('FirstRequests', () => {
   ])('does not warn about the lack of hits if %s', (_what, ...args) => {
     expect(sample(...args).seen).toHaveLength(1)
     expect(codes()).toEqual([])
+  })
+
+  it('counts one page in the time of a few map accesses after the event', () => {
+    const { first } = sample(times(100, 'cookie'), 1)
+    const [request, calls] = [{ method: 'GET', host: 'shop.test', target: '/0?token=x' }, 50_000]
+    const map = new Map<string, number>()
+    const count = () => {
+      for (let i = 0; i < calls; i++) first.count(request, 'cookie')
+    }
+    const access = () => {
+      for (let i = 0; i < calls; i++) map.set(request.target, (map.get(request.target) ?? 0) + 1)
+    }
+    expect(timesSlower(count, access, 20)).toBeLessThan(20)
   })
 
   it('counts no other methods, and no requests that the app excludes', () => {

@@ -77,7 +77,8 @@ export function cacheGroups(
   field: 'cache-groups' | 'cache-group-invalidation' = 'cache-groups',
 ): readonly string[] {
   const lines = headerValues(headers, field)
-  const members = lines.length === 0 ? [] : (parseList(lines) ?? [])
+  if (lines.length === 0) return NONE
+  const members = parseList(lines) ?? []
   const names = members.flatMap((member) => (member.type === 'string' ? [member.value] : []))
   return names.length === members.length ? [...new Set(names)] : []
 }

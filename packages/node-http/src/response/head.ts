@@ -6,11 +6,12 @@ import { hasLeft } from '../request/client-gone.ts'
 import { isHttp2 } from '../request/read-request.ts'
 import type { NotCaptured } from './body.ts'
 import { argsBelow, editFields, headOf, setPassedFields } from './fields.ts'
-import { nodesWriteHead, watchCalls } from './original-methods.ts'
+import { nodesWriteHead, type OwnMethods, watchCalls } from './original-methods.ts'
 
 /** Calls `onHead` in the first call of writeHead. The response has all fields of the head then. */
 function onWriteHead(res: ServerResponse, onHead: (status: number) => void): void {
   const { writeHead } = res
+  const methods: Pick<OwnMethods, 'writeHead'> = res
   let isOver = false
   const own = (...args: unknown[]): unknown => {
     if (isOver || res.headersSent || !setPassedFields(res, args))
@@ -19,7 +20,7 @@ function onWriteHead(res: ServerResponse, onHead: (status: number) => void): voi
     onHead(Number(args[0]))
     return Reflect.apply(writeHead, res, argsBelow(res, writeHead === nodesWriteHead, args))
   }
-  Object.assign(res, { writeHead: own })
+  methods.writeHead = own
 }
 
 /**
@@ -93,7 +94,8 @@ export class SentHead {
         if (res.headersSent) this.#over()
       }
     }
-    Object.assign(res, { writeHead: own })
+    const methods: Pick<OwnMethods, 'writeHead'> = res
+    methods.writeHead = own
     // If the client has left, the `close` event was emitted before.
     if (res.headersSent || hasLeft(res)) this.#over()
   }

