@@ -243,6 +243,18 @@ describe('the source tree', () => {
     }
   })
 
+  it('assigns no function expression to a property, where V8 would keep its request', () => {
+    // V8 allocates such a function in the old generation. It survives all collections of the young
+    // one, and so does all that it references: the request, the response and the body. A constant
+    // or a method in an object literal is allocated in the young generation.
+    const assigned =
+      /^ *\w[\w#]*(?:\.[\w#]+|\[[^\]]+\])+ (?:\?\?|\|\|)?= (?:async )?(?:function\b|\(.*=>|\w+ =>)/m
+    const perRequest = /^packages\/(core|node-http|express|koa|fastify|hono|nest)\/src\/(?!testing)/
+    for (const path of sources.filter((each) => perRequest.test(each)))
+      expect(assigned.exec(read(path))?.[0], path).toBeUndefined()
+    expect(assigned.test('    res.destroy = (...args) => {\n')).toBe(true)
+  })
+
   it('allows no time below 5 s in tests, which a busy machine would exceed', () => {
     const shortest = 5_000
     const measured = /(?:performance\.now\(\)|elapsed\(|cpuMs\(|(?:took|elapsed|latency|after)Ms\b)/

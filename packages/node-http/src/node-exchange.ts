@@ -174,7 +174,7 @@ export abstract class RequestExchange<
     let hides = conditions !== undefined
     for (const name of HIDDEN) if (req.headers[name] !== undefined) hides = true
     const showConditionals = hides ? hideConditionals(req, conditions) : undefined
-    req[MARK] = (inner) => {
+    const onInner: NonNullable<OriginObserver['onInner']> = (inner) => {
       const add = observer.onInner?.(inner)
       if (add === undefined) return undefined
       // Only the inner cache captures the response, because two captures of one response would
@@ -184,6 +184,7 @@ export abstract class RequestExchange<
       addAtHead(res, add, OWN_FIELDS)
       return add
     }
+    req[MARK] = onInner
     this.#cache.audit?.(this.request, observer, watchReads(this.visit))
     return showConditionals
   }

@@ -322,7 +322,8 @@ function read(socket: Partial<TLSSocket>): TlsMembers {
   for (const method of METHODS) {
     if (typeof socket[method] !== 'function') continue
     const result: unknown = socket[method]()
-    members[method] = () => result
+    const recorded = (): unknown => result
+    members[method] = recorded
   }
   return members
 }

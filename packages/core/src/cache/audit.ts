@@ -138,7 +138,7 @@ export function audit(
   reads: ReadLog,
 ): void {
   const onHead = run.onHead.bind(run)
-  run.onHead = (head, ...rest) => {
+  const watched: OriginObserver['onHead'] = (head, ...rest) => {
     const decision = onHead(head, ...rest)
     if (reads.endsAtHead) reads.stop()
     const isShared = decision.action === 'send' && decision.capture
@@ -146,4 +146,5 @@ export function audit(
     if (isShared) setImmediate(() => warn(request, reads, config, head))
     return decision
   }
+  run.onHead = watched
 }

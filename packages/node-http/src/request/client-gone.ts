@@ -237,11 +237,12 @@ export class Connection {
   private constructor(carrier: Carrier) {
     this.#carrier = carrier
     const { destroy } = carrier
-    // It stays after the holds. Deleting it would turn the socket into a dictionary.
-    carrier.destroy = (...args) => {
+    const own: Carrier['destroy'] = (...args) => {
       const now = (): unknown => Reflect.apply(destroy, carrier, args)
       return this.delays(args, now) ? carrier : now()
     }
+    // It stays after the holds. Deleting it would turn the socket into a dictionary.
+    carrier.destroy = own
   }
 
   /**

@@ -167,11 +167,14 @@ function watchVariables(reads: Reads, c: Variables): void {
     if (value !== undefined && !own.has(key)) reads.note(reads.layers, `c.get('${String(key)}')`)
     return value
   }
-  c.get = (key) => seen(key, get(key))
-  c.set = (key, value) => {
-    own.add(key)
-    set(key, value)
+  const watched: Pick<Variables, 'get' | 'set'> = {
+    get: (key) => seen(key, get(key)),
+    set(key, value) {
+      own.add(key)
+      set(key, value)
+    },
   }
+  Object.assign(c, watched)
   const all = (): object => Reflect.get(Object.getPrototypeOf(c), 'var', c)
   const view = { get: (target: object, key: PropertyKey) => seen(key, Reflect.get(target, key)) }
   Object.defineProperty(c, 'var', { configurable: true, get: () => new Proxy(all(), view) })

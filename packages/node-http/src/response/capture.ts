@@ -98,11 +98,7 @@ export class Capture {
     res.write = this.#write.bind(this)
     res.end = this.#end.bind(this)
     res.flushHeaders = this.#flushHeaders.bind(this)
-    res.destroy = (...args) => {
-      this.departure.destroyedByApp()
-      const now = (): unknown => this.#original.pass('destroy', args)
-      return this.#hold?.delays(args, now) ? res : now()
-    }
+    res.destroy = this.#destroy.bind(this)
     // Early hints would be sent before the response, and are of no use with it.
     if (this.#hold?.keeps) Object.assign(res, { writeEarlyHints: discardHints })
   }
@@ -286,6 +282,12 @@ export class Capture {
   #flushHeaders(...args: unknown[]): unknown {
     if (!this.#original.isRunning) this.#openHead()
     return this.#isShut() ? undefined : this.#through('flushHeaders', args)
+  }
+
+  #destroy(...args: unknown[]): unknown {
+    this.departure.destroyedByApp()
+    const now = (): unknown => this.#original.pass('destroy', args)
+    return this.#hold?.delays(args, now) ? this.#res : now()
   }
 
   #isShut(): boolean {

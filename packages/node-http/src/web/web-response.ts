@@ -108,10 +108,11 @@ function piecesFor(res: ServerResponse, onCancel: () => void): PassThrough {
 function webStreamOf(pieces: PassThrough): ReadableStream<Uint8Array> {
   const reads = pieces[Symbol.asyncIterator]()
   // The generator's own would do nothing before the first read, and wait during a read.
-  reads.return = async () => {
+  const end: typeof reads.return = async () => {
     pieces.destroy()
     return { done: true, value: undefined }
   }
+  reads.return = end
   return WebStream.from(reads) as ReadableStream<Uint8Array>
 }
 

@@ -57,11 +57,11 @@ export async function visitWeb<Native>(
     else if (!res.headersSent) res.destroy()
   }
   let hasTrailers = false
-  res.writeEarlyHints = outer.writeEarlyHints.bind(outer)
-  res.addTrailers = (trailers) => {
+  const addTrailers: typeof res.addTrailers = (trailers) => {
     outer.addTrailers(trailers)
     hasTrailers = true
   }
+  Object.assign(res, { addTrailers, writeEarlyHints: outer.writeEarlyHints.bind(outer) })
   let ran: Promise<void> | undefined
   const reply = await new Promise<SentResponse>((resolve, reject) => {
     // Layers in front must not go on while the handler of a client that left runs.
