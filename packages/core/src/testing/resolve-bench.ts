@@ -158,7 +158,7 @@ export const POLICY: Policy = {
 }
 
 /** A caller of one key, whose runs of the origin end when the test ends them. */
-export function scripted(key = KEY): {
+export function scripted(key: string = KEY): {
   origin: ScriptedOrigin<FillResult>
   leads: Lead[]
   caller: ScriptedCaller
