@@ -3,7 +3,7 @@
 
 import { type Defined, durationMs, number, type ReadBy, type Reader } from './options.ts'
 
-/** How long an entry is of use after its freshness. */
+/** How long an entry can be used after its freshness has ended. */
 export interface WindowRules {
   /**
    * How long a stale entry is served while one process refreshes it (RFC 5861 §3). In a response,

@@ -157,7 +157,10 @@ export class Acquisition {
     this.#monitor.events.emit({ type: 'lock.contended', key: this.#key }, this.#key)
   }
 
-  /** `fence`: 0 for a quorum lock. */
+  /**
+   * Ends the wait of the call, and reports its outcome. `fence` is 0 for a quorum lock, and without
+   * a lease.
+   */
   #end(outcome: LockTrace['outcome'], fence = 0n, error?: unknown): void {
     const monitor = this.#monitor
     const key = this.#key

@@ -297,6 +297,7 @@ const OPTIONS = {
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,
   ...FILL_OPTIONS,
+  // In place of the default of getOrSet, which is 0.
   keepMs: durationMs(60_000),
   ...TAGS,
   ...AUDIT,

@@ -88,7 +88,7 @@ export function variesBy(
   return names === '*' || names.includes(name) || config.vary.includes(name)
 }
 
-/** The fix if responses depend on a request field that neither of the two names. */
+/** The fix if responses depend on a request field for which `variesBy` is false. */
 export const varyFix = (name: string): string =>
   `use vary: ['${name}'], or name it in Vary of the response`
 

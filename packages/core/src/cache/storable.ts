@@ -1,5 +1,6 @@
-// Decides whether a response is stored and for how long. The head is enough to decide, so
-// the body is not delayed. A response that is not storable reaches its own client unchanged.
+// Decides whether a response is stored and for how long, and makes its ETag if it has none. The
+// head is enough to decide, so the body is not delayed. A response that is not storable reaches its
+// own client unchanged.
 
 import { hash } from 'node:crypto'
 import type { FillResult, Lead } from '../engine/types.ts'

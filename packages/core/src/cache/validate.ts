@@ -107,7 +107,10 @@ function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
 
 /** The head of the handler's response, with the facts that decide about the reply. */
 export interface LeaderHead extends CapturedHead {
-  /** Why the response is not stored. Then its client gets what the handler would have sent. */
+  /**
+   * Why the response is not stored. Then its client gets what the handler would have sent.
+   * Undefined: it may be stored.
+   */
   readonly refused: string | undefined
   /** The ETag that the cache adds. */
   readonly minted: HeaderList

@@ -75,8 +75,8 @@ export class Call<T, P> implements Caller {
   }
 
   /**
-   * Looks up the value, or runs the factory. The functions are those of a promise. A further lookup
-   * has those of the first.
+   * Looks up the value, or runs the factory. The functions are those of a promise. Without them,
+   * the call repeats its lookup for those of its first `start`.
    */
   start(
     resolve: (value: T | Promise<T>) => void = this.#resolve,
@@ -86,8 +86,8 @@ export class Call<T, P> implements Caller {
     this.#reject = reject
     if (this.#attempts === MOST_ATTEMPTS) return this.#resolve(this.#runAlone())
     this.#attempts += 1
-    // The reply of a store, or the end of a flight that the call joins, may come in any context. A
-    // run after `waitMs` does not belong to the traced lookup.
+    // The reply of a store, or the end of a flight that the call joins, may come in the async
+    // context of another call. A run after `waitMs` does not belong to the traced lookup.
     const { rt, plan } = this.#of
     const isLater = rt.records !== undefined || rt.flights.has(this.#key)
     if (isLater || lookupTracing.hasSubscribers) this.captureContext()

@@ -209,8 +209,8 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 /**
  * The entry with copies of its strings: `Vary` values, tags, path, host and route. Such a string
  * may be a part of a longer one, as the path is a part of the URL. The longer one would then stay
- * in memory. Fields are copies already, and the body is not copied. `tookMs` is the duration of the
- * fill.
+ * in memory. Header fields are copies already (`toFields`), and the body is not copied. `tookMs` is
+ * the duration of the fill.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
   const { asOf, subjects, path, host, route } = entry.provenance

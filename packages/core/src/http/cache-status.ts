@@ -1,4 +1,5 @@
 // The facts and reasons in the Cache-Status field (RFC 9211): how the cache handled a request.
+// The file cache/respond.ts writes the field.
 
 import { LATE_REASONS, type LateReason } from '../events.ts'
 

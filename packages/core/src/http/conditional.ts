@@ -1,4 +1,4 @@
-// Conditional requests of clients: decides whether the reply is a 304.
+// Conditional requests: whether a client gets a 304, and the revalidation of a stored response.
 
 import { type CapturedHead, type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
 import { parseHttpDate } from './freshness.ts'

@@ -8,9 +8,10 @@ import { headerValue, headerValues, type RequestHeaders, requestField, trimOws }
 import { type Member, parseDictionary } from './structured-fields.ts'
 
 /**
- * Directives by name, in lower case. The value is a number of seconds. It is 0 for a directive of a
- * response that has no valid number. `must-understand` is not used: RFC 9111 §5.2.2.3 would allow a
- * cache to ignore `no-store` beside it.
+ * Directives by name, in lower case. The value is a number of seconds. A directive that needs none,
+ * such as `no-store`, has 0 in a response and Infinity in a request. An invalid number is 0 in a
+ * response. In a request, its directive is left out. `must-understand` is not used: RFC 9111
+ * §5.2.2.3 would allow a cache to ignore `no-store` beside it.
  */
 export type CacheControl = ReadonlyMap<string, number>
 
@@ -104,6 +105,7 @@ export interface StoredAge {
   readonly freshForMs: number
 }
 
+/** Directives of a request that need no number. */
 const FLAGS: ReadonlySet<string> = new Set(['no-cache', 'no-store', 'only-if-cached'])
 
 /** A request without directives. */

@@ -28,7 +28,7 @@ export type Settled =
   | { readonly type: 'uncertain' }
   /** A completed attempt whose result is from a newer version, or sealed with an unknown key. */
   | { readonly type: 'unreadable' }
-  /** The store does not tell the state, or the process is closed. */
+  /** The store is unavailable, or the Stampede is closed. */
   | { readonly type: 'unavailable'; readonly error: unknown }
 
 export type Begun = Running | Settled

@@ -152,7 +152,7 @@ const LOST = {
   unknown: 'idempotency-outcome-unknown',
 } as const
 
-/** Gets the response of a handler in a transaction. The adapter sends it after the commit. */
+/** Observes a handler in a transaction. The adapter sends its response after the commit. */
 function transactionOf(visit: Visit, running: Running): AttemptObserver {
   const { maxBodyBytes, graceMs, holdsAll } = running
   const onEnd = async (end: AttemptEnd): Promise<Reply | undefined> => {

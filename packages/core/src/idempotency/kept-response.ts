@@ -86,7 +86,8 @@ export function bytesOf(kept: Kept): number {
 }
 
 // Each change of the layout needs a new kind. No kind is 0, because sealed frames begin with a zero
-// byte. They differ in two bits, because no checksum covers them. 2 was that of an earlier layout.
+// byte. The two kinds differ in two bits, because no checksum covers the kind. 2 was the kind of an
+// earlier layout.
 const KIND_WHOLE = 1
 const KIND_WITHOUT_BODY = 4
 const NO_BODY = new Uint8Array()

@@ -1,6 +1,6 @@
-// The two parts of a key: its vary group, and the variant within the group. NUL separates them,
-// because no header, URL or escaped key contains it. A purge of the vary group purges all its
-// variants.
+// Keys of the store: their two parts, their form for users, and the form of paths in purges. The
+// parts are the vary group and the variant within the group. NUL separates them, because no header,
+// URL or escaped key contains it. A purge of the vary group purges all its variants.
 
 export const VARIANT_SEPARATOR = '\0'
 

@@ -58,8 +58,8 @@ export interface Job<T> {
   /** Called if the job has to wait for its turn. */
   onQueued?(): void
   /**
-   * Called before the script runs, and before its result counts, which wait for the promise.
-   * Undefined: there is nothing to wait for.
+   * Called before the script runs, and again before its result counts. If it returns a promise, the
+   * operation waits for it first.
    */
   confirm?(): Promise<void> | undefined
   /**

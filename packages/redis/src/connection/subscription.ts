@@ -9,7 +9,10 @@ import { hidePassword } from './refusal.ts'
 
 /** Time between two PINGs. Without them, a dead connection looks like one without messages. */
 const HEARTBEAT_MS = 5_000
-/** Time between two PINGs while a caller waits for a wake-up. A fourth of the other. */
+/**
+ * The same while a caller waits for a wake-up. A fourth of HEARTBEAT_MS, because one timer serves
+ * both.
+ */
 const WATCH_MS = 1_250
 
 /** Callbacks for messages, lost messages and connections. */
