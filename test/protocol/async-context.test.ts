@@ -3,9 +3,12 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createStampede, type Stampede } from '@stampede/core'
+import { stampedeCache } from '@stampede/express'
 import { redisStore } from '@stampede/redis'
+import express from 'express'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { listen } from '../harness/apps.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -53,5 +56,46 @@ describe('calls of getOrSet in one turn', () => {
     )
     expect(await Promise.all(again)).toEqual(NAMES)
     await expect.poll(ask).toEqual(refreshed)
+  })
+})
+
+describe('events of fills over Redis', () => {
+  const TYPES = ['lease.granted', 'fill.started', 'fill.committed'] as const
+  const ofEach = TYPES.flatMap((type) => NAMES.map((name) => `${type} ${name} in ${name}`))
+
+  /** The events, with the end of their key and their async context. */
+  function heard(): string[] {
+    const events: string[] = []
+    for (const type of TYPES) {
+      stampede.on(type, ({ key }) => {
+        events.push(`${type} ${key.at(-1)} in ${tenants.getStore()}`)
+      })
+    }
+    return events
+  }
+
+  it('are emitted in the async contexts of the calls that run the factories', async () => {
+    const events = heard()
+    await ask()
+    await expect.poll(() => events.length).toBe(ofEach.length)
+    expect(events.toSorted()).toEqual(ofEach.toSorted())
+  })
+
+  it('are emitted in the async contexts of the requests that run the handlers', async () => {
+    const events = heard()
+    const turn: Array<() => void> = []
+    const app = express()
+    app.use((req, _res, next) => {
+      turn.push(() => tenants.run(req.path.slice(1), next))
+      if (turn.length === NAMES.length) for (const enter of turn) enter()
+    })
+    app.get('/:name', stampedeCache({ stampede, ttlMs: 60_000 }), (_req, res) => {
+      res.send(tenants.getStore())
+    })
+    await using running = await listen(app)
+    const bodies = NAMES.map(async (name) => (await fetch(`${running.url}/${name}`)).text())
+    expect(await Promise.all(bodies)).toEqual(NAMES)
+    await expect.poll(() => events.length).toBe(ofEach.length)
+    expect(events.toSorted()).toEqual(ofEach.toSorted())
   })
 })

@@ -15,9 +15,10 @@ import { makeSchedule } from './schedule.ts'
 import { asArguments, settingOf } from './setting.ts'
 
 /**
- * The first three have jobs and all kinds of lookups, because a busy machine may reach no others.
+ * The first three have jobs, all kinds of lookups and 22 faults, because a busy machine may run no
+ * others.
  */
-const SEEDS = [1_006, 1_003, 1_011, 1_001, 1_002, 1_004, 1_005, 1_007, 1_008, 1_009, 1_010, 1_012]
+const SEEDS = [1_003, 1_001, 1_006, 1_011, 1_002, 1_004, 1_005, 1_007, 1_008, 1_009, 1_010, 1_012]
 /** A busy machine runs fewer episodes of the same list. */
 const BUDGET_MS = 12_000
 
@@ -72,8 +73,8 @@ describe('a fleet under random faults', () => {
   it('breaks no rule in any episode', async () => {
     const figures = new Figures()
     const end = performance.now() + BUDGET_MS
-    for (const seed of SEEDS) {
-      if (performance.now() > end) break
+    for (const [i, seed] of SEEDS.entries()) {
+      if (i >= 3 && performance.now() > end) break
       const { violation, transcript } = await episode(seed, 30_000, figures)
       if (violation !== undefined) {
         throw new Error(`seed ${seed}: ${violation.message}\n${transcript.tail(60).join('\n')}`)

@@ -134,13 +134,14 @@ export abstract class RequestExchange<
     return body
   }
 
-  captureContext(): void {
+  captureContext(): AsyncResource {
     const { req, res } = this.visit
     // Node drops the address and the TLS state of a client when its connection closes, and a
     // background refresh may run after that. Both are kept once they have been read.
     void req.socket.remoteAddress
     if (isHttp2(res) || 'encrypted' in req.socket) tlsMembersOf(req)
     this.#context = new AsyncResource('StampedeRefresh')
+    return this.#context
   }
 
   /** Writes the reply past the framework. False: it cannot be sent, and nothing has changed. */

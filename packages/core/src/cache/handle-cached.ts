@@ -106,6 +106,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   #early: Resolution | undefined
   #onAnswer: ((resolution: Resolution) => void) | undefined
   scope: Caller['scope']
+  #requestScope: Caller['scope']
   endLookup: Caller['endLookup']
   names: readonly string[]
   /** The key of the last lookup. */
@@ -147,7 +148,10 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     const found = find(rt, this.#key, config, this)
     if (found === undefined) return this.#whenAnswered()
     // A refresh may begin later, in the async context of another request.
-    if (found.type === 'hit' && found.stale) this.exchange.captureContext?.()
+    if (found.type === 'hit' && found.stale) {
+      this.#requestScope ??= this.exchange.captureContext?.()
+      this.scope ??= this.#requestScope
+    }
     return this.#respond(found)
   }
 
@@ -182,7 +186,8 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     this.#early = undefined
     if (early !== undefined) return this.#respond(early)
     // From now on, the calls of the engine come in the async context of another request.
-    this.exchange.captureContext?.()
+    this.#requestScope ??= this.exchange.captureContext?.()
+    this.scope ??= this.#requestScope
     const answered = new Promise<Resolution>((resolve) => {
       this.#onAnswer = resolve
     })
@@ -315,7 +320,8 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
 
   run(lead: Lead, where: 'here' | 'behind'): void {
     const { exchange } = this
-    if (this.scope !== undefined) exchange.captureContext?.()
+    // A traced run has a context of its own.
+    if (this.scope !== this.#requestScope) exchange.captureContext?.()
     const run = new OriginRun(this, lead, where === 'behind')
     if (where === 'behind') exchange.redispatch(run)
     else exchange.runOrigin(run)

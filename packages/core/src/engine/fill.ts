@@ -203,7 +203,10 @@ class Run implements Lead, HeldLease {
     const ended = event as { key?: string; elapsedMs?: number }
     ended.key = key
     ended.elapsedMs = clock.now() - this.startedAt
-    events.emit(event as Emitted)
+    // The reply to a commit may come in the context of another request.
+    const { scope } = this.#caller
+    if (scope === undefined) events.emit(event as Emitted)
+    else scope.runInAsyncScope(events.emit, events, event as Emitted)
     if (fill !== undefined) noteEnd(fill, event)
   }
 

@@ -1,5 +1,7 @@
 // The interface between core and the adapters: one request and its response.
 
+import type { AsyncResource } from 'node:async_hooks'
+
 /** Header fields in order, with lower-case names. A repeated field is a repeated pair. */
 export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
 
@@ -273,9 +275,9 @@ export interface Exchange<Native = unknown> {
   /**
    * Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. Called in
    * that of the request, unless `send` or `forward` is the first call. Later calls may come from
-   * other asynchronous contexts.
+   * other asynchronous contexts. Returns the captured context.
    */
-  captureContext?(): void
+  captureContext?(): AsyncResource
   /** Sends the response. Nothing was sent to this client before. */
   send(reply: Reply): void
   /**

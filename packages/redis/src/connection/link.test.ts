@@ -148,6 +148,17 @@ describe('an operation', () => {
     close()
   })
 
+  it('waits for a connection only in the first second if it is in the background', async () => {
+    const clock = new ManualClock()
+    const { link, close } = openLink(clock)
+    await clock.advance(1_000)
+    const failed = link.ask('PING').catch(({ code }) => code)
+    // Each heartbeat would otherwise stay in memory, for as long as Redis is down.
+    const turn = new Promise((resolve) => setImmediate(resolve))
+    expect(await Promise.race([failed, turn])).toBe(UNAVAILABLE.code)
+    close()
+  })
+
   it('has a whole budget for each step in the first second of the connection', async () => {
     const clock = new ManualClock()
     const { link, ready, close } = openLink(clock)

@@ -181,7 +181,8 @@ export class RedisLink {
   async askBy<T>(name: string, command: (link: OpenLink) => Promise<T>): Promise<T> {
     const link = this.#requireOpen()
     try {
-      if (!link.isOpen) await withBudget(patienceMs(this.budgetMs), link.opened).catch(() => {})
+      const waits = !link.isOpen && link.clock.now() < link.patientUntil
+      if (waits) await withBudget(patienceMs(this.budgetMs), link.opened).catch(() => {})
       return await withBudget(this.budgetMs, command(link))
     } catch (error) {
       throw storeUnavailable('redis', name, link.connectionError ?? withHint(error))
