@@ -14,8 +14,11 @@ export interface TcpProxy extends AsyncDisposable {
   accept(): Promise<void>
   /** New connections go to another port of the same host. */
   moveTo(port: number): void
-  /** Forwards nothing in either direction, without closing. New connections are stalled too. */
-  stall(): void
+  /**
+   * Forwards nothing, or no replies of the server, without closing. New connections are stalled
+   * too.
+   */
+  stall(what?: 'all' | 'replies'): void
   /** Forwards again, beginning with the delayed data. */
   flow(): void
   /** Delays all later data by this time, in each direction. 0 ends it. */
@@ -40,7 +43,7 @@ export async function startProxy(
 ): Promise<TcpProxy> {
   let target = targetPort
   const pairs = new Set<Pair>()
-  const state: ProxyState = { stalled: false, delayMs: 0, bytesPerMs: 0, affects }
+  const state: ProxyState = { stalled: undefined, delayMs: 0, bytesPerMs: 0, affects }
 
   const server = createServer((client) => {
     const pair = forward(client, connect(target, targetHost), state)
@@ -76,11 +79,12 @@ export async function startProxy(
     moveTo(other) {
       target = other
     },
-    stall() {
-      state.stalled = true
+    stall(what = 'all') {
+      state.stalled = what
+      for (const pair of pairs) pair.pump()
     },
     flow() {
-      state.stalled = false
+      state.stalled = undefined
       for (const pair of pairs) pair.pump()
     },
     delay(ms) {
@@ -95,7 +99,7 @@ export async function startProxy(
 }
 
 interface ProxyState {
-  stalled: boolean
+  stalled: 'all' | 'replies' | undefined
   delayMs: number
   bytesPerMs: number
   readonly affects: 'subscribers' | undefined
@@ -117,7 +121,14 @@ function forward(client: Socket, target: Socket, state: ProxyState): Pair {
   client.on('data', (data: Buffer) => {
     if (/\bsubscribe\b/i.test(data.toString('latin1'))) pair.subscribes = true
   })
-  const lanes = [lane(client, target, state, pair), lane(target, client, state, pair)]
+  const isStalled =
+    (...what: Array<ProxyState['stalled']>) =>
+    () =>
+      what.includes(state.stalled) && isAffected(state, pair)
+  const lanes = [
+    lane(client, target, state, pair, isStalled('all')),
+    lane(target, client, state, pair, isStalled('all', 'replies')),
+  ]
   const destroy = () => {
     client.resetAndDestroy()
     target.resetAndDestroy()
@@ -144,13 +155,14 @@ function lane(
   to: Socket,
   state: ProxyState,
   pair: { readonly subscribes: boolean },
+  isStalled: () => boolean,
 ): () => void {
   const queue: { data: Buffer | undefined; due: number }[] = []
   let timer: NodeJS.Timeout | undefined
 
   function pump(): void {
     clearTimeout(timer)
-    while (queue[0] && !(state.stalled && isAffected(state, pair))) {
+    while (queue[0] && !isStalled()) {
       const waitMs = queue[0].due - performance.now()
       if (waitMs > 0) {
         timer = setTimeout(pump, waitMs)

@@ -47,8 +47,11 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
     const all = await Promise.all(pending)
     expect(fleet.origin.calls('/orders')).toBe(1)
     expect(new Set(statuses(all))).toEqual(new Set([201, 409]))
-    const first = all.find(({ status }) => status === 201) as Answer
-    expect(first.headers['idempotency-replayed']).toBeUndefined()
+    // A duplicate that arrives after the end of the run gets the replay.
+    const [first, ...others] = all.filter(
+      ({ status, headers }) => status === 201 && headers['idempotency-replayed'] === undefined,
+    ) as [Answer]
+    expect(others).toEqual([])
     for (const busy of all.filter(({ status }) => status === 409)) {
       expect(busy.headers).toMatchObject({ 'retry-after': '1' })
       expect(JSON.parse(busy.body)).toMatchObject({

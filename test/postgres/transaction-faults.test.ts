@@ -15,6 +15,7 @@ describePostgres('a transaction in PostgreSQL', () => {
   const orders = async () => (await server().query('select item from orders')).length
   const records = async () => (await server().query('select key from stampede.idempotency')).length
   const pidOf = async (tx: Tx) => (await tx.query('select pg_backend_pid() as pid')).rows[0].pid
+  const inUse = ({ pool }: StoreProcess) => pool.totalCount - pool.idleCount
   const isHeld = async (process: StoreProcess, attempt: { begun: { grant: never } }) =>
     (await process.store.idempotency.renew([attempt.begun.grant], 1_000))[0]
 
@@ -158,7 +159,7 @@ describePostgres('a transaction in PostgreSQL', () => {
       await order(attempt.tx, 'book')
       leaveCursor(attempt.tx)
       expect(await attempt[end]()).toBe(reply)
-      expect(process.pool.totalCount - process.pool.idleCount).toBe(0)
+      expect(inUse(process)).toBe(0)
       await waitUntil('the key is free', async () => (await process.begin('k')).status === 'begun')
       expect([await orders(), await records()]).toEqual([0, 0])
     })
@@ -168,8 +169,11 @@ describePostgres('a transaction in PostgreSQL', () => {
     const process = start()
     const attempt = await process.open('k')
     await order(attempt.tx, 'book')
+    // The test of LISTEN takes a connection of the pool too, and may still have it at the notice.
+    await waitUntil('it listens', () => process.store.idempotency.isReceiving === true)
+    await waitUntil('only the transaction has a connection', () => inUse(process) === 1)
     await process.store.idempotency.close()
-    expect(process.pool.totalCount - process.pool.idleCount).toBe(0)
+    expect(inUse(process)).toBe(0)
     expect([await orders(), await records()]).toEqual([0, 0])
     await process.pool.end()
   })
