@@ -1,5 +1,5 @@
-// Calls per command, by INFO commandstats. Redis counts a command that a script calls like one that a
-// client sends. `RedisServer.traceCommands()` distinguishes them.
+// Calls per command, by INFO commandstats, which counts commands of scripts and of clients alike.
+// `RedisServer.traceCommands()` distinguishes them.
 
 /** Calls per command, in lower case. Subcommands are `script|load`. */
 export type CommandStats = Record<string, number>
