@@ -4,33 +4,27 @@ import { createStampede } from '@stampede/core'
 import { stampedeDashboard } from '@stampede/dashboard'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterEach, expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { sentByClients } from '../harness/command-trace.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 
-const closers: Array<() => unknown> = []
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
-})
-
 async function startFleetOf(size: number): Promise<RedisServer> {
   const redis = await startRedis()
-  closers.push(() => redis.stop())
-  const dashboards: Array<ReturnType<typeof stampedeDashboard>> = []
+  onTestFinished(() => redis.stop())
   for (let i = 0; i < size; i++) {
     const client = new Redis(redis.url, { lazyConnect: true })
     const stampede = createStampede({ store: redisStore(client, PATIENT) })
-    dashboards.push(stampedeDashboard({ stampede, authorize: () => false }))
-    closers.push(async () => {
+    const dashboard = stampedeDashboard({ stampede, authorize: () => false })
+    onTestFinished(async () => {
+      await dashboard.close()
       await stampede.close()
       client.disconnect()
     })
   }
-  closers.push(() => Promise.all(dashboards.map((dashboard) => dashboard.close())))
   const probe = new Redis(redis.url)
-  closers.push(() => probe.disconnect())
+  onTestFinished(() => probe.disconnect())
   const reports = async () => {
     const [texts = ''] = await probe.keys('*{reports}:texts')
     return texts === '' ? 0 : probe.hlen(texts)

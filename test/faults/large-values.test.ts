@@ -7,7 +7,7 @@ import { redisStore } from '@stampede/redis'
 import express from 'express'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { afterEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { listen } from '../harness/apps.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
@@ -16,11 +16,7 @@ type RedisClient = Parameters<typeof redisStore>[0]
 
 const MIB = 1024 * 1024
 const { server, admin } = await redisOfFile()
-const closing: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close()
-  await admin.flushall()
-})
+beforeEach(() => admin.flushall())
 
 const CLIENTS: Array<readonly [string, () => RedisClient]> = [
   ['ioredis', () => new Redis(server.url, { lazyConnect: true })],
@@ -29,7 +25,7 @@ const CLIENTS: Array<readonly [string, () => RedisClient]> = [
 
 function open(client: RedisClient, l1?: StampedeOptions['l1']) {
   const stampede = createStampede({ store: redisStore(client, PATIENT), l1 })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   const events: string[] = []
   stampede.on('store.failed', ({ operation }) => void events.push(`failed ${operation}`))
   stampede.on('fill.passed', ({ reason }) => void events.push(reason))
@@ -67,6 +63,20 @@ describe.each(CLIENTS)('a value in Redis by %s', (_, connect) => {
     for (const { events } of both) expect(events).toEqual(passed)
     const lease = await admin.hget((await admin.keys('*large*'))[0] ?? '', 'lease')
     expect(lease).toMatch(/^\d+$/)
+  })
+
+  it('is served from Redis on every hit if it is larger than maxEntryBytes', async () => {
+    const { stampede } = open(connect(), { maxEntryBytes: 1_000 })
+    const tiers: string[] = []
+    stampede.on('entry.hit', ({ tier }) => void tiers.push(tier))
+    for (let i = 0; i < 3; i++) {
+      for (const size of [2_000, 20]) {
+        await stampede.getOrSet(`${size} bytes`, () => Buffer.alloc(size), { ttlMs: 60_000 })
+        // The caller has its value before the store has the entry.
+        await expect.poll(() => stampede.stats().active.flights).toBe(0)
+      }
+    }
+    expect(tiers).toEqual(['l2', 'l1', 'l2', 'l1'])
   })
 
   it('is kept without its body above 4 MiB if it is the response of an idempotency key', async () => {

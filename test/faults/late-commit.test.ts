@@ -5,7 +5,7 @@ import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { createGate } from '../harness/origin.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -15,17 +15,13 @@ const TTL_MS = 250
 const BUDGET_MS = 100
 
 const { server, admin } = await redisOfFile()
-const closing: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  await server.resume()
-  for (const close of closing.splice(0)) await close()
-  await admin.flushall()
-})
+beforeEach(() => admin.flushall())
+afterEach(() => server.resume())
 
 function open(client: RedisClient, commandTimeoutMs = BUDGET_MS) {
   const store = redisStore(client, { commandTimeoutMs })
   const stampede = createStampede({ store })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   return stampede
 }
 

@@ -3,7 +3,7 @@
 import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { dataKey } from '../../packages/core/src/ports/key.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { assertCleanExit, startFleet } from '../harness/fleet.ts'
@@ -19,11 +19,6 @@ const recordOf = (key: string) => record(dataKey(`n:${key}`))
 const keysOf = (count: number, from = 0) => Array.from({ length: count }, (_, i) => `k${from + i}`)
 const load = async (keys: readonly string[]) => new Map(keys.map((key) => [key, `value of ${key}`]))
 
-const closing: Array<() => unknown> = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
 async function open(
   client: RedisClient,
   options: object = PATIENT,
@@ -31,7 +26,7 @@ async function open(
 ) {
   const store = redisStore(client, options)
   const stampede = createStampede({ store, l1 })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   const cache = stampede.cache('n', { ttlMs: 60_000, tags: ['all'] })
   // Connected, the purge log is read, and all scripts are loaded.
   await cache.setMany(await load(['warm1', 'warm2']))
@@ -98,7 +93,7 @@ describe('a server', () => {
     await using proxy = await startProxy(server.port)
     const [cut, other] = [await open(at(proxy.url)), await open(at(server.url))]
     const admin = new Redis(server.url)
-    closing.push(() => admin.disconnect())
+    onTestFinished(() => admin.disconnect())
     const keys = keysOf(12)
     const large = new Map(keys.map((key) => [key, key.repeat(70_000)]))
     const filling = cut.cache.getOrSetMany(

@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '@stampede/core/store'
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { steadyClock } from '../../packages/core/src/ports/clock.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
@@ -15,16 +15,11 @@ import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 const SLEPT_MS = 20_000
 const { server } = await redisOfFile()
 let bus: TcpProxy
-let closing: Array<() => Promise<void>> = []
 
 beforeAll(async () => {
   bus = await startProxy(server.port, server.host, { affects: 'subscribers' })
 })
-afterEach(async () => {
-  bus.flow()
-  for (const close of closing) await close()
-  closing = []
-})
+afterEach(() => bus.flow())
 afterAll(() => bus.stop())
 
 /** The clock of a machine that can be suspended. Only the clock stops. */
@@ -48,7 +43,7 @@ function suspendable(): { clock: Clock; suspend(ms: number): void } {
 function start(url: string, clock: Clock = systemClock) {
   const client = new Redis(url, { lazyConnect: true })
   const stampede = createStampede({ store: redisStore(client, PATIENT), clock })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   return stampede
 }
 
@@ -71,7 +66,7 @@ it('a lock holder that was suspended past its lease does not hold the lock', asy
   const { clock, suspend } = suspendable()
   const client = new Redis(server.url, { lazyConnect: true })
   const locks = createLocks({ store: redisStore(client, PATIENT), clock })
-  closing.push(() => locks.close())
+  onTestFinished(() => locks.close())
   const lease = await locks.acquire('job', { leaseMs: SLEPT_MS })
   expect(() => lease.assertHeld()).not.toThrow()
   suspend(SLEPT_MS)

@@ -4,7 +4,7 @@ import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { afterEach, expect } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished } from 'vitest'
 import { redisOfFile } from './redis-of-file.ts'
 
 type RedisClient = Parameters<typeof redisStore>[0]
@@ -15,15 +15,11 @@ export const CLIENTS: Array<readonly [string, (url: string) => RedisClient]> = [
   ['node-redis', (url) => createClient({ url })],
 ]
 
-/** Redis for the tests of this file, which close what they add to `closing`. */
+/** Redis for the tests of this file. */
 export async function burstOfFile() {
   const { server, admin } = await redisOfFile()
-  const closing: Array<() => Promise<unknown>> = []
-  afterEach(async () => {
-    await server.resume()
-    for (const close of closing.splice(0)) await close()
-    await admin.flushall()
-  })
+  beforeEach(() => admin.flushall())
+  afterEach(() => server.resume())
 
   function open(client: RedisClient, commandTimeoutMs?: number, originConcurrency?: number) {
     const store = redisStore(client, { commandTimeoutMs })
@@ -33,7 +29,7 @@ export async function burstOfFile() {
       'store.failed',
       ({ operation, error }) => void failures.push(`${operation}: ${error}`),
     )
-    closing.push(() => stampede.close())
+    onTestFinished(() => stampede.close())
     return { store, stampede, failures }
   }
 
@@ -45,7 +41,7 @@ export async function burstOfFile() {
     expect(await admin.eval("return #redis.call('KEYS', '*{=d:*')", 0)).toBe(count)
   }
 
-  return { server, closing, open, warmUp }
+  return { server, open, warmUp }
 }
 
 /** Calls `getOrSet` for `count` keys at once. */

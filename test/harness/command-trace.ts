@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { isConnectionSetUp } from './command-stats.ts'
 import { askRedis } from './redis-wire.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -50,9 +49,27 @@ export async function traceCommands(address: {
   }
 }
 
+const SETS_UP_CONNECTION = new Set([
+  ...['hello', 'auth', 'select', 'client', 'command', 'info', 'config', 'cluster', 'role'],
+  ...['readonly', 'readwrite', 'quit', 'reset', 'echo'],
+])
+
 /** The round trips of a trace: commands of clients, without those that open a connection. */
 export function sentByClients(trace: readonly TracedCommand[]): TracedCommand[] {
-  return trace.filter(({ from, name }) => from === 'client' && !isConnectionSetUp(name))
+  return trace.filter(({ from, name }) => from === 'client' && !SETS_UP_CONNECTION.has(name))
+}
+
+/** They depend on time, and a slow machine sends more of them. */
+const HEARTBEAT = new Set(['persist', 'hmget', 'time', 'ping'])
+
+/** Number of round trips during this work, without heartbeats and plain reads. */
+export async function countSent(
+  redis: { traceCommands(): Promise<CommandTrace> },
+  work: () => unknown,
+): Promise<number> {
+  const trace = await redis.traceCommands()
+  await work()
+  return sentByClients(await trace.stop()).filter(({ name }) => !HEARTBEAT.has(name)).length
 }
 
 function parseLine(line: string): TracedCommand[] {

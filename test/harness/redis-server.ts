@@ -38,9 +38,9 @@ export interface RedisServer extends AsyncDisposable {
    */
   restart(): Promise<void>
   stop(): Promise<void>
-  /** Calls per command since the start, without the harness's own. See `clientCommands`. */
+  /** Calls per command since the start, without the harness's own. */
   commandStats(): Promise<CommandStats>
-  /** Records every command with its sender until `stop()`. See `sentByClients`. */
+  /** Records every command with its sender until `stop()`. See `sentByClients`, `countSent`. */
   traceCommands(): Promise<CommandTrace>
 }
 

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { clientCommands } from '../harness/command-stats.ts'
+import { countSent } from '../harness/command-trace.ts'
 import { type IdempotentFleet, startIdempotentFleet } from '../harness/idempotent-fleet.ts'
 import type { Answer } from '../harness/load.ts'
 import { createGate, type OriginAnswer } from '../harness/origin.ts'
@@ -174,11 +174,7 @@ describe('two processes', () => {
     fleet.origin.answer('/orders', CREATED)
     for (const member of [0, 1]) await fleet.post(member, '/orders', { key: 'warm-up' })
     await fleet.post(0, '/orders', { key: 'warm-up-2' })
-    const counted = async (work: () => Promise<unknown>) => {
-      const before = await fleet.redis.commandStats()
-      await work()
-      return clientCommands(before, await fleet.redis.commandStats())
-    }
+    const counted = (work: () => Promise<unknown>) => countSent(fleet.redis, work)
     expect(await counted(() => fleet.post(0, '/orders'))).toBe(2)
     expect(await counted(() => fleet.post(1, '/orders'))).toBe(1)
     expect(await counted(() => fleet.post(1, '/orders'))).toBe(0)

@@ -5,7 +5,7 @@
 import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { startRedis } from '../harness/redis-server.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 import { waitUntil } from '../harness/wait-until.ts'
@@ -13,22 +13,17 @@ import { waitUntil } from '../harness/wait-until.ts'
 const KEYS = ['by key', 'by tag']
 const TTL_MS = 600_000
 
-const closing: Array<() => unknown> = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
 function connect(url: string): Redis {
   const client = new Redis(url)
   client.on('error', () => {})
-  closing.push(() => client.disconnect())
+  onTestFinished(() => client.disconnect())
   return client
 }
 
 function openProcess(url: string): Stampede {
   const client = new Redis(url, { lazyConnect: true })
   const stampede = createStampede({ store: redisStore(client) })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   return stampede
 }
 
@@ -47,7 +42,7 @@ interface Fleet {
  */
 async function purgeAfter(port: number, save: () => Promise<unknown>): Promise<Fleet> {
   const proxy = await startProxy(port)
-  closing.push(() => proxy.stop())
+  onTestFinished(() => proxy.stop())
   const [one, two] = [openProcess(proxy.url), openProcess(proxy.url)]
   for (const key of KEYS) {
     for (const each of [one, two]) expect(await read(each, key, 'old')).toBe('old')
@@ -101,7 +96,7 @@ describe.each([
   let kill: () => Promise<void>
   beforeEach(async () => {
     const server = await startRedis()
-    closing.push(() => server.stop())
+    onTestFinished(() => server.stop())
     ;({ url, port, restart, kill } = server)
   })
 
@@ -114,7 +109,7 @@ describe.each([
 
   it('still apply in processes that received them, after a fail-over to a lagging replica', async () => {
     const replica = await startRedis()
-    closing.push(() => replica.stop())
+    onTestFinished(() => replica.stop())
     const follower = connect(replica.url)
     await follower.replicaof('127.0.0.1', port)
     const inSync = async () =>
@@ -138,10 +133,10 @@ describe.each([
 
 it('a purge that a process received after a missed purge still applies when the server lost both', async () => {
   const server = await startRedis({ args: ['--user', 'one', 'on', 'nopass', '~*', '&*', '+@all'] })
-  closing.push(() => server.stop())
+  onTestFinished(() => server.stop())
   const admin = connect(server.url)
   const proxy = await startProxy(server.port)
-  closing.push(() => proxy.stop())
+  onTestFinished(() => proxy.stop())
   const one = openProcess(`redis://one:any@127.0.0.1:${proxy.port}`)
   const purger = openProcess(server.url)
   expect(await read(one, 'by key', 'old')).toBe('old')

@@ -28,7 +28,6 @@ export interface Panel {
 interface Variable {
   readonly name: string
   readonly type: string
-  readonly definition?: string
 }
 
 export interface Dashboard {

@@ -3,11 +3,11 @@
 
 import { createLocks } from '@stampede/locks'
 import { Redis } from 'ioredis'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { burstOfFile, CLIENTS, getAll } from '../harness/burst.ts'
 import { startProxy } from '../harness/tcp-proxy.ts'
 
-const { server, closing, open, warmUp } = await burstOfFile()
+const { server, open, warmUp } = await burstOfFile()
 
 async function timed(work: Promise<unknown>): Promise<number> {
   const startedAt = performance.now()
@@ -29,7 +29,7 @@ describe.each(CLIENTS)('thousands of commands at once by %s', (_, connect) => {
   it('acquire and release 4 000 locks, and run 4 000 jobs with idempotency keys', async () => {
     const { stampede, store, failures } = open(connect(server.url))
     const locks = createLocks({ store })
-    closing.push(() => locks.close())
+    onTestFinished(() => locks.close())
     const each = Array.from({ length: 4_000 }, (_, i) => `k${i}`)
     const held = await Promise.all(each.map((key) => locks.tryAcquire(key, { leaseMs: 60_000 })))
     expect(held.filter((lease) => lease === undefined)).toEqual([])
@@ -54,7 +54,7 @@ describe.each(CLIENTS)('thousands of commands at once by %s', (_, connect) => {
 describe('a caller whose command waits in the process', () => {
   it('waits for waitMs, and then runs the function itself', async () => {
     const proxy = await startProxy(server.port)
-    closing.push(() => proxy.stop())
+    onTestFinished(() => proxy.stop())
     // The waits of all callers end together, so their functions run together.
     const { stampede } = open(new Redis(proxy.url, { lazyConnect: true }), 60_000, 300)
     await stampede.getOrSet('first', async () => 1, { ttlMs: 60_000 })
@@ -76,10 +76,10 @@ describe('a caller whose command waits in the process', () => {
 
   it('does not wait behind lookups if it releases, purges or commits', async () => {
     const proxy = await startProxy(server.port)
-    closing.push(() => proxy.stop())
+    onTestFinished(() => proxy.stop())
     const { stampede, store } = open(new Redis(proxy.url, { lazyConnect: true }), 10_000)
     const locks = createLocks({ store })
-    closing.push(() => locks.close())
+    onTestFinished(() => locks.close())
     const lease = await locks.acquire('l', { leaseMs: 60_000 })
     await stampede.getOrSet('first', async () => 1, { ttlMs: 60_000 })
     proxy.delay(300)

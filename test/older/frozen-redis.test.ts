@@ -3,7 +3,7 @@
 import { createStampede, type StampedeStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { openBareStore } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { waitUntil } from '../harness/wait-until.ts'
@@ -15,18 +15,13 @@ const SOON_MS = 20_000
 const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'
 
 const { server, admin } = await redisOfFile()
-let closing: Array<() => Promise<void>> = []
 
 beforeEach(() => admin.flushall())
-afterEach(async () => {
-  await server.resume()
-  for (const close of closing) await close()
-  closing = []
-})
+afterEach(() => server.resume())
 
 async function open(): Promise<StampedeStore> {
   const store = openBareStore(server.url, {}, BUDGET_MS)
-  closing.push(() => store.close())
+  onTestFinished(() => store.close())
   await waitUntil('it replies quickly', async () => {
     const { came, tookMs } = await timed(store, 'first')
     return came !== UNAVAILABLE && tookMs < BUDGET_MS / 4
@@ -39,7 +34,7 @@ async function openStampede() {
   const client = new Redis(server.url, { lazyConnect: true })
   const store = redisStore(client, { prefix: 't', commandTimeoutMs: BUDGET_MS })
   const stampede = createStampede({ store })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   const get = (key: string) =>
     stampede.getOrSet(key, async () => 'own', { ttlMs: 1_000, leaseMs: 60_000 })
   await get('first')

@@ -8,7 +8,7 @@ import { systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { createClient, type RedisClientOptions } from 'redis'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { LIFETIMES } from '../harness/bare-store.ts'
 import { AUTHORITY, SERVER } from '../harness/certificates.ts'
 import { freePort } from '../harness/free-port.ts'
@@ -19,7 +19,6 @@ type StoreHooks = Parameters<StampedeStore['attach']>[0]
 const BUDGET_MS = 1_000
 const { server, admin } = await redisOfFile()
 
-const opened: StampedeStore[] = []
 let tokens = 0
 
 function open(options: RedisClientOptions = {}, hooks: Partial<StoreHooks> = {}): StampedeStore {
@@ -32,14 +31,11 @@ function open(options: RedisClientOptions = {}, hooks: Partial<StoreHooks> = {})
     ...{ onForget: ignore, onLost: ignore, onError: ignore },
     ...hooks,
   })
-  opened.push(store)
+  onTestFinished(() => store.close())
   return store
 }
 
 beforeEach(() => admin.flushall())
-afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close()
-})
 
 const lookUp = (store: StampedeStore, key: string) => {
   tokens += 1

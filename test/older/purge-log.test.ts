@@ -4,7 +4,7 @@
 import type { StampedeStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { appendPurge } from '../../packages/redis/src/protocol/scripts.generated.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
@@ -21,7 +21,6 @@ let admin: Redis
 let proxy: TcpProxy
 let tests = 0
 let prefix: string
-let closing: Array<() => unknown> = []
 
 beforeAll(async () => {
   server = await startRedis()
@@ -36,10 +35,6 @@ afterAll(async () => {
 beforeEach(() => {
   tests += 1
   prefix = `log${tests}`
-})
-afterEach(async () => {
-  for (const close of closing) await close()
-  closing = []
 })
 
 const nameOf = (part: 'meta' | 'log' | 'marks') => `${prefix}:4:{purges}:${part}`
@@ -85,7 +80,7 @@ async function start(url = server.url, user: object = {}): Promise<Process> {
     onLost: () => {},
     onError: () => {},
   })
-  closing.push(() => store.close())
+  onTestFinished(() => store.close())
   await store.lookup('first', LOOKUP)
   heard.length = 0
   marks.length = 0

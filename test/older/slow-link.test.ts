@@ -5,7 +5,16 @@ import { createStampede, type StampedeStore } from '@stampede/core'
 import { type Clock, systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+} from 'vitest'
 import { openBareStore, write } from '../harness/bare-store.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
@@ -23,22 +32,17 @@ const SOON_MS = 20_000
 
 const { server, admin } = await redisOfFile()
 let proxy: TcpProxy
-let closing: Array<() => Promise<void>> = []
 
 beforeAll(async () => {
   proxy = await startProxy(server.port)
 })
 beforeEach(() => admin.flushall())
-afterEach(async () => {
-  proxy.delay(0)
-  for (const close of closing) await close()
-  closing = []
-})
+afterEach(() => proxy.delay(0))
 afterAll(() => proxy.stop())
 
 function open(url: string, clock: Clock = systemClock): StampedeStore {
   const store = openBareStore(url, { clock }, BUDGET_MS)
-  closing.push(() => store.close())
+  onTestFinished(() => store.close())
   return store
 }
 const look = (store: StampedeStore, key: string, token = 'token', leaseMs = 20_000) =>
@@ -95,7 +99,7 @@ describe('a lease whose reply is late', () => {
     const client = new Redis(proxy.url, { lazyConnect: true })
     const store = redisStore(client, { prefix: 't', commandTimeoutMs: BUDGET_MS })
     const stampede = createStampede({ store })
-    closing.push(() => stampede.close())
+    onTestFinished(() => stampede.close())
     const get = (key: string) =>
       stampede.getOrSet(key, async () => 'own', { ttlMs: 1_000, leaseMs: 60_000 })
     await get('other')
@@ -128,7 +132,7 @@ describe('a lease whose reply is late', () => {
     const slow = await openSlow()
     const client = new Redis(server.url, { lazyConnect: true })
     const stampede = createStampede({ store: redisStore(client, { ...PATIENT, prefix: 't' }) })
-    closing.push(() => stampede.close())
+    onTestFinished(() => stampede.close())
     const get = (key: string) => stampede.getOrSet(key, async () => 'filled', { ttlMs: 1_000 })
     await get('ready')
     proxy.delay(LATE_MS)

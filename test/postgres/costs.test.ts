@@ -2,7 +2,7 @@
 // write-ahead log of the server.
 
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { createGate } from '../harness/origin.ts'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
 import { startStore } from '../harness/postgres-attempts.ts'
@@ -17,20 +17,16 @@ describePostgres('a POST with its record in PostgreSQL', () => {
   // Without autovacuum, only clients commit.
   const server = postgresOfFile({ settings: { autovacuum: 'off' } })
   let proxy: PostgresProxy
-  const apps: Orders[] = []
   beforeAll(async () => {
     await server().query(TABLES)
     proxy = await startPostgresProxy(server().port)
   })
   afterAll(() => proxy?.stop())
-  afterEach(async () => {
-    for (const app of apps.splice(0)) await app[Symbol.asyncDispose]()
-  })
 
   /** An app whose pool has a connection, and that listens. */
   async function open(url: string, options?: OrdersOptions): Promise<Orders> {
     const app = await startOrders(url, options)
-    apps.push(app)
+    onTestFinished(() => app[Symbol.asyncDispose]())
     expect((await app.post(`warm-up-${Math.random()}`)).status).toBe(201)
     // Its test notice is a commit.
     await waitUntil('notices arrive', app.isReceiving)

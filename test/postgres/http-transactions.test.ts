@@ -1,7 +1,7 @@
 // Transactions that PostgreSQL ends, refuses or delays, and pools that are too small. In each case
 // a response about a write is sent only if the write was committed, and the key takes effect once.
 
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { Answer } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
@@ -25,17 +25,13 @@ const wait = { idempotency: { onBusy: { waitMs: 60_000 } } }
 
 describePostgres('a POST in a transaction', () => {
   const server = postgresOfFile()
-  const apps: Orders[] = []
   beforeAll(async () => {
     await server().query(TABLES)
-  })
-  afterEach(async () => {
-    for (const app of apps.splice(0)) await app[Symbol.asyncDispose]()
   })
 
   async function open(options?: OrdersOptions): Promise<Orders> {
     const app = await startOrders(server().url, options)
-    apps.push(app)
+    onTestFinished(() => app[Symbol.asyncDispose]())
     return app
   }
 

@@ -6,7 +6,7 @@ import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { startRedisCluster } from '../harness/redis-cluster.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -19,21 +19,15 @@ interface App {
   readonly locks: Locks
 }
 
-const opened: App[] = []
-
 function open(client: RedisClient, prefix = 'shop'): App {
   const store = redisStore(client, { prefix, commandTimeoutMs: 2_000 })
   const app = { stampede: createStampede({ store }), locks: createLocks({ store }) }
-  opened.push(app)
+  onTestFinished(async () => {
+    await app.locks.close()
+    await app.stampede.close()
+  })
   return app
 }
-
-afterEach(async () => {
-  for (const { stampede, locks } of opened.splice(0)) {
-    await locks.close()
-    await stampede.close()
-  }
-})
 
 const get = ({ stampede }: App, value: string): Promise<string> =>
   stampede.getOrSet('page', () => value, { ttlMs: 60_000, tags: ['all'] })

@@ -3,7 +3,7 @@
 import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { dataKey } from '../../packages/core/src/ports/key.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { createGate } from '../harness/origin.ts'
@@ -14,9 +14,7 @@ import { redisOfFile } from '../harness/redis-of-file.ts'
 const { server, admin } = await redisOfFile()
 const { record } = names('stampede')
 const recordOf = (key: string) => record(dataKey(`n:${key}`))
-const closing: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close()
+beforeEach(async () => {
   await admin.config('SET', 'maxmemory', '0')
   await admin.flushall()
 })
@@ -25,7 +23,7 @@ afterEach(async () => {
 async function open(l1: object = { maxEntries: 0 }) {
   const client = new Redis(server.url, { lazyConnect: true })
   const stampede = createStampede({ store: redisStore(client, PATIENT), l1 })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   const cache = stampede.cache('n', { ttlMs: 60_000 })
   // Connected, the purge log is read, and all scripts are loaded.
   await cache.setMany([
@@ -244,7 +242,7 @@ it('sends each key alone to a node of a cluster, for a client that knows of no c
   const url = (cluster.nodes[0] as { url: string }).url
   const client = new Redis(url, { lazyConnect: true })
   const stampede = createStampede({ store: redisStore(client, PATIENT), l1: { maxEntries: 0 } })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   const failed = eventsOf(stampede, 'store.failed')
   const cache = stampede.cache('n', { ttlMs: 60_000 })
   const keys = keysOf(100)

@@ -5,16 +5,12 @@ import { createStampede } from '@stampede/core'
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { addUser, DOCUMENTED, LOGIN } from '../harness/documented-permissions.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
-const closing: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close()
-  await admin.flushall()
-})
+beforeEach(() => admin.flushall())
 
 /** The errors of every kind of work, for a user without this command. */
 async function errorsWithout(command: string): Promise<string[]> {
@@ -24,10 +20,10 @@ async function errorsWithout(command: string): Promise<string[]> {
   const store = redisStore(client, { commandTimeoutMs: 500 })
   const stampede = createStampede({ store })
   const locks = createLocks({ store })
-  closing.push(
-    () => locks.close(),
-    () => stampede.close(),
-  )
+  onTestFinished(async () => {
+    await locks.close()
+    await stampede.close()
+  })
   const errors: string[] = []
   const note = (error: unknown) => void errors.push(String((error as Error).cause ?? error))
   stampede.on('store.failed', ({ error }) => void errors.push(String(error)))

@@ -6,17 +6,13 @@ import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { createClient } from 'redis'
-import { afterEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 type RedisClient = Parameters<typeof redisStore>[0]
 
 const { server, admin } = await redisOfFile()
-const closing: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close()
-  await admin.flushall()
-})
+beforeEach(() => admin.flushall())
 
 /** A client of each library with this login and database. It opens no connection itself. */
 const CLIENTS: ReadonlyArray<
@@ -44,7 +40,7 @@ describe('a store whose user lacks +select', () => {
     await admin.call('ACL', 'SETUSER', 'shop', 'reset', 'on', '>pw', '~*', '&*', '+@all', '-select')
     const store = redisStore(clientOf('shop', 'pw', 3), { commandTimeoutMs: 1_000 })
     const stampede = createStampede({ store })
-    closing.push(() => stampede.close())
+    onTestFinished(() => stampede.close())
     const look = () => store.lookup('k', { token: 't', leaseMs: 1_000 })
     for (let i = 0; i < 5; i++) {
       await expect(look()).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
@@ -63,7 +59,7 @@ describe('a store whose password is refused', () => {
   it.each(CLIENTS)('shows the password in no error: %s', async (_, clientOf) => {
     const store = redisStore(clientOf('default', 'secret-password'), { commandTimeoutMs: 1_000 })
     const stampede = createStampede({ store })
-    closing.push(() => stampede.close())
+    onTestFinished(() => stampede.close())
     const seen: unknown[] = []
     stampede.on('store.failed', (event) => void seen.push(event))
     await admin.config('SET', 'requirepass', 'other')

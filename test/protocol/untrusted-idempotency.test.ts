@@ -10,7 +10,7 @@ import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { clientCommands } from '../harness/command-stats.ts'
+import { countSent } from '../harness/command-trace.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 
@@ -234,11 +234,7 @@ describe('the Redis writes of idempotency keys', () => {
   it('take one command for each of begin, renewal, step, finish and replay', async () => {
     const store = open()
     await begun(store, { token: 'first' })
-    const counted = async (work: () => Promise<unknown>) => {
-      const before = await server.commandStats()
-      await work()
-      return clientCommands(before, await server.commandStats())
-    }
+    const counted = (work: () => Promise<unknown>) => countSent(server, work)
     let grant: Grant | undefined
     await admin.del(KEY)
     expect(await counted(async () => (grant = await begun(store)))).toBe(1)

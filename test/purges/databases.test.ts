@@ -6,18 +6,14 @@ import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { createClient, createCluster } from 'redis'
-import { afterEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { databaseOf, requireClient } from '../../packages/redis/src/connection/known-clients.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 type RedisClient = Parameters<typeof redisStore>[0]
 
 const { server, admin } = await redisOfFile()
-const closing: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close()
-  await admin.flushall()
-})
+beforeEach(() => admin.flushall())
 
 type Connect = (database: number) => RedisClient
 const CLIENTS: Array<readonly [string, Connect]> = [
@@ -30,7 +26,7 @@ const CLIENTS: Array<readonly [string, Connect]> = [
 async function open(client: RedisClient) {
   const store = redisStore(client, { prefix: 'shop', commandTimeoutMs: 2_000 })
   const stampede = createStampede({ store })
-  closing.push(() => stampede.close())
+  onTestFinished(() => stampede.close())
   const events: string[] = []
   stampede.on('entry.purged', () => void events.push('purged'))
   stampede.on('bus.gap', () => void events.push('gap'))
@@ -75,7 +71,7 @@ describe.each(CLIENTS)('two databases of one server, by %s', (_, connect) => {
       stampede.getOrSet('k', async () => i, { ttlMs: 60_000 })
     expect(await Promise.all(stores.map((each, i) => fill(i, each)))).toEqual([0, 1])
     const locks = stores.map(({ store }) => createLocks({ store }))
-    for (const each of locks) closing.push(() => each.close())
+    for (const each of locks) onTestFinished(() => each.close())
     const leases = await Promise.all(locks.map((each) => each.tryAcquire('l')))
     expect(leases.every((lease) => lease !== undefined)).toBe(true)
     let runs = 0

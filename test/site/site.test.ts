@@ -5,12 +5,13 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import axe from 'axe-core'
+import express from 'express'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { groups, REPOSITORY } from '../../tools/site/pages.mjs'
 import { TOPICS } from '../../tools/site/search.mjs'
+import { listen, type RunningApp } from '../harness/apps.ts'
 import { launchChromium } from '../harness/chromium.ts'
-import { type StaticServer, serveFolder } from '../harness/static-server.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 import { FRESH_FOUND, FRESH_TASKS, KNOWN_TASKS } from './tasks.ts'
 
@@ -119,17 +120,17 @@ describe('each page', () => {
 
 describe('in a browser', { timeout: 120_000 }, () => {
   let browser: Browser
-  let server: StaticServer
+  let server: RunningApp
   /** Requests to other hosts, errors of the console, responses that failed. */
   let faults: string[]
 
   beforeAll(async () => {
     browser = await launchChromium()
-    server = await serveFolder(SITE, BASE)
+    server = await listen(express().use(BASE, express.static(SITE, { redirect: false })))
   }, 120_000)
   afterAll(async () => {
     await browser?.close()
-    server?.close()
+    await server?.[Symbol.asyncDispose]()
   })
 
   async function open(path: string, viewport = WIDE): Promise<Page> {

@@ -1,10 +1,8 @@
 // A flood of requests, no two of them equal, fills only structures with a bound, as measured by the
 // garbage collector.
 
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { measured } from '../harness/measured.ts'
 
 interface Measured {
   readonly budget: number
@@ -20,16 +18,10 @@ interface Measured {
 const { STAMPEDE_FLOOD_KEYS: KEYS = '60000', STAMPEDE_FLOOD_REQUESTS: REQUESTS = '1000' } =
   process.env
 
-let measured: Measured
+let found: Measured
 beforeAll(async () => {
-  const script = fileURLToPath(new URL('../harness/servers/flood.mjs', import.meta.url))
-  const { stdout } = await promisify(execFile)(process.execPath, ['--expose-gc', script], {
-    env: { ...process.env, NODE_OPTIONS: '', KEYS, REQUESTS },
-    timeout: 590_000,
-    killSignal: 'SIGKILL',
-  })
-  measured = JSON.parse(stdout)
-}, 600_000)
+  found = await measured('flood.mjs', { KEYS, REQUESTS })
+}, 1_200_000)
 
 describe('a process under a flood of different requests', () => {
   it.each([
@@ -52,11 +44,11 @@ describe('a process under a flood of different requests', () => {
     // The response is kept for each key until its retention ends.
     ['orders', 6],
   ])('stores next to nothing of the requests in memory: %s', (name, mebibytes) => {
-    expect(measured.kept[name], JSON.stringify(measured.kept)).toBeLessThan(mebibytes)
+    expect(found.kept[name], JSON.stringify(found.kept)).toBeLessThan(mebibytes)
   })
 
   it('has no work under way afterwards, and its L1 within the budget', () => {
-    const { budget, l1, active, unleased, keyed } = measured
+    const { budget, l1, active, unleased, keyed } = found
     expect(l1.bytes).toBeLessThanOrEqual(budget)
     expect(active).toEqual({ flights: 0, leases: 0 })
     expect(unleased).toEqual({ running: 0, queued: 0 })

@@ -1,10 +1,9 @@
 // The counted bytes are the bytes in memory, for each structure with a bound in bytes, as measured
-// by the garbage collector. The L1 of the cache has a test of its own (l1-heap.test.ts).
+// by the garbage collector.
 
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { measured } from '../harness/measured.ts'
+import { startRedis } from '../harness/redis-server.ts'
 
 type Measured = Readonly<Record<string, { entries: number; counted: number; grown: number }>>
 
@@ -15,24 +14,22 @@ const STRUCTURES = [
   'results that could not be stored',
   'results that the memory store holds as they are',
   'values in the memory store',
+  'values in the L1 before Redis',
+  'pages in the L1 before Redis',
   'idempotency keys in memory',
 ]
 
-let measured: Measured
+let found: Measured
 beforeAll(async () => {
-  const script = fileURLToPath(new URL('../harness/servers/heap.mjs', import.meta.url))
-  const { stdout } = await promisify(execFile)(process.execPath, ['--expose-gc', script], {
-    timeout: 170_000,
-    killSignal: 'SIGKILL',
-  })
-  measured = JSON.parse(stdout)
-}, 180_000)
+  await using server = await startRedis()
+  found = await measured('heap.mjs', { REDIS_URL: server.url })
+}, 1_200_000)
 
 describe.each(STRUCTURES)('%s', (name) => {
   it.each([20, 2_000, 200_000])(
     'take as much memory as they report, with bodies of %i bytes',
     (size) => {
-      const { counted, grown, entries } = measured[`${name}, ${size} bytes`] ?? {}
+      const { counted, grown, entries } = found[`${name}, ${size} bytes`] ?? {}
       const per = `${entries} entries, ${grown} bytes for ${counted} counted`
       expect(grown, per).toBeLessThan(Number(counted) * 1.2 + REST)
       expect(grown, per).toBeGreaterThan(Number(counted) * 0.8 - REST)

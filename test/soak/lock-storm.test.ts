@@ -1,18 +1,18 @@
 // 600 waiters for one lock in ten processes: fairness, rising fences, and commands per lock.
 
 import { describe, expect, it } from 'vitest'
-import { clientCommands } from '../harness/command-stats.ts'
+import { countSent } from '../harness/command-trace.ts'
 import { openAdmin, openLocks, startLockFleet } from '../harness/lock-fleet.ts'
 
 describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
   it('hold the lock one at a time with rising fences, and none starves', async () => {
     await using fleet = await startLockFleet({ size: 10 })
     await fleet.warmUp()
-    const before = await fleet.redis.commandStats()
-    await fleet.crowd(60, { options: { waitMs: 60_000 } })
-    const passages = await fleet.crowded()
-    const commands = clientCommands(before, await fleet.redis.commandStats())
-    expect(passages.map(({ released }) => released)).toEqual(Array(600).fill('released'))
+    const commands = await countSent(fleet.redis, async () => {
+      await fleet.crowd(60, { options: { waitMs: 60_000 } })
+      const passages = await fleet.crowded()
+      expect(passages.map(({ released }) => released)).toEqual(Array(600).fill('released'))
+    })
     const inside = await fleet.passages()
     expect(inside).toHaveLength(600)
     console.log(`commands per lock, in all: ${(commands / 600).toFixed(3)}`)
@@ -41,10 +41,10 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
         each.ask({ type: 'acquire', as: 'echo', key: `echo ${each.index}` }),
       ),
     )
-    const before = await fleet.redis.commandStats()
-    await lease.release()
-    await fleet.crowded()
-    const commands = clientCommands(before, await fleet.redis.commandStats())
+    const commands = await countSent(fleet.redis, async () => {
+      await lease.release()
+      await fleet.crowded()
+    })
     expect(await fleet.passages()).toHaveLength(600)
     console.log(`commands per hand-over: ${(commands / 600).toFixed(3)}`)
     expect(commands / 600).toBeLessThanOrEqual(1.2)

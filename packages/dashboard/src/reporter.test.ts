@@ -1,22 +1,17 @@
 import { createStampede, type MemoryStore, memoryStore } from '@stampede/core'
 import { readReport } from '@stampede/operate'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { BUCKET_MS, History } from './history.ts'
 import { LockWatch, type WatchedLocks } from './lock-watch.ts'
 import { Reporter } from './reporter.ts'
 
-const closers: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
-})
-
 function start(store: MemoryStore = memoryStore()) {
   const stampede = createStampede({ store })
   const reporter = new Reporter({ stampede, locks: undefined, showKeys: true })
-  closers.push(
-    () => stampede.close(),
-    () => reporter.close(),
-  )
+  onTestFinished(async () => {
+    await reporter.close()
+    await stampede.close()
+  })
   const reports = async () =>
     [...(await store.operator.reports()).values()].map((text) => readReport(text))
   return { stampede, reporter, reports }

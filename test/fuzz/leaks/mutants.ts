@@ -1,17 +1,14 @@
 // `npm run fuzz:mutants`: breaks the checks of Stampede one by one, fuzzes each broken cache, and
 // writes README.md here. Exit status 1 if a mutant was not noticed.
 
-import { execFile } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { parseArgs, promisify } from 'node:util'
+import { readFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { reported } from '../../simulation/launched.ts'
+import { writeInto } from '../../simulation/page.ts'
 import type { Mutation } from './mutation.ts'
 import { MUTATIONS } from './mutations.ts'
 
-const HERE = join(process.cwd(), 'test', 'fuzz', 'leaks')
-const PAGE = join(HERE, 'README.md')
-const BEGIN = '<!-- mutants: begin -->'
-const END = '<!-- mutants: end -->'
+const PAGE = 'test/fuzz/leaks/README.md'
 
 interface Verdict {
   readonly name: string
@@ -32,7 +29,6 @@ export async function main(args: string[]): Promise<number> {
   const verdicts: Verdict[] = []
   for (const mutation of chosen) {
     const verdict = await tryOut(mutation, ['--seed', values.seed, '--scenarios', values.scenarios])
-    if (verdict === undefined) continue
     verdicts.push(verdict)
     const { scenarios, found = 'NOT NOTICED' } = verdict
     console.log(`${String(scenarios).padStart(5)}  ${mutation.name}: ${found}`)
@@ -42,32 +38,20 @@ export async function main(args: string[]): Promise<number> {
   return noticed.length === chosen.length ? 0 : 1
 }
 
-async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verdict | undefined> {
-  const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify(mutation) }
+async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verdict> {
   // A mutation breaks code in the process, so the store does not matter. Without Redis, many
   // scenarios run at the same time.
-  const few = ['--report', '--minutes', '10', '--store', 'memory', ...args]
+  const few = ['--minutes', '10', '--store', 'memory', ...args]
   if (mutation.framework) few.push('--framework', mutation.framework)
-  const command = [join(HERE, 'launch.mjs'), 'main.ts', ...few]
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, command, { env }).catch(
-    // Status 1 means that the fuzzer noticed the mutant.
-    (error: { stdout: string; stderr: string }) => error,
-  )
-  const line = stdout.trim().split('\n').at(-1) ?? ''
-  if (!line.startsWith('{')) {
-    console.log(`DID NOT RUN  ${mutation.name}: ${stderr}`)
-    return undefined
-  }
-  return { name: mutation.name, ...JSON.parse(line) }
+  const report = await reported<Omit<Verdict, 'name'>>(few, mutation.edits, 'main.ts')
+  return { name: mutation.name, ...report }
 }
 
 /** Results of mutants that did not run now stay on the page. */
 async function writePage(verdicts: readonly Verdict[], seed: string): Promise<void> {
   const page = await readFile(PAGE, 'utf8')
-  const [before = '', table = ''] = page.split(BEGIN)
-  const after = page.split(END)[1] ?? ''
   const counts = new Map<string, string>()
-  for (const [, name = '', count = ''] of table.matchAll(/^\| (.*) \| (.*) \|$/gm)) {
+  for (const [, name = '', count = ''] of page.matchAll(/^\| (.*) \| (.*) \|$/gm)) {
     counts.set(name, count)
   }
   for (const { name, scenarios, found } of verdicts) {
@@ -80,5 +64,5 @@ async function writePage(verdicts: readonly Verdict[], seed: string): Promise<vo
     '|---|---|',
     ...MUTATIONS.map(({ name }) => `| ${name} | ${counts.get(name) ?? '**not** run'} |`),
   ]
-  await writeFile(PAGE, `${before}${BEGIN}\n\n${rows.join('\n')}\n\n${END}${after}`)
+  await writeInto(PAGE, 'mutants', rows.join('\n'))
 }

@@ -1,8 +1,14 @@
 // Compares the bytes that each structure counts with the memory it takes. Bodies have 20 B, 2 kB
-// and 200 kB, made as an application or a socket makes them. Run with --expose-gc. Prints one line
-// of JSON.
+// and 200 kB, made as an application or a socket makes them. Run with --expose-gc and REDIS_URL.
+// Prints one line of JSON.
 // @ts-check
+import { once } from 'node:events'
+import { Agent, createServer, get } from 'node:http'
 import { createStampede, memoryStore } from '@stampede/core'
+import { stampedeCache } from '@stampede/express'
+import { redisStore } from '@stampede/redis'
+import express from 'express'
+import { Redis } from 'ioredis'
 import { Attempts } from '../../../packages/core/dist/idempotency/attempts.js'
 import { ownKept, Seal } from '../../../packages/core/dist/idempotency/kept-response.js'
 import { Deadlines } from '../../../packages/core/dist/lease/deadlines.js'
@@ -37,9 +43,14 @@ const kept = (size) => ({
 })
 const fingerprints = () => ({ exact: hash(), canonical: hash() })
 
+const beforeRedis = () =>
+  createStampede({
+    store: redisStore(new Redis(process.env.REDIS_URL ?? '', { lazyConnect: true })),
+  })
+
 /** @typedef {{ add(): unknown, bytes(): number, close?(): unknown }} Filled */
 
-/** @type {Record<string, (size: number) => Filled>} */
+/** @type {Record<string, (size: number) => Filled | Promise<Filled>>} */
 const STRUCTURES = {
   replays(size) {
     const deadlines = new Deadlines(systemClock)
@@ -96,6 +107,49 @@ const STRUCTURES = {
     }
   },
 
+  'values in the L1 before Redis'(size) {
+    const stampede = beforeRedis()
+    let n = 0
+    return {
+      add() {
+        n += 1
+        const tags = n % 2 === 0 ? [`wide √ ${n % 50}`, `number ${n}`] : []
+        const make = () => ({ n, wide: '√'.repeat(n % 20), text: text(size) })
+        return stampede.getOrSet(hash(), make, { ttlMs: 60_000, tags })
+      },
+      bytes: () => stampede.stats().l1.bytes,
+      close: () => stampede.close(),
+    }
+  },
+
+  async 'pages in the L1 before Redis'(size) {
+    const stampede = beforeRedis()
+    const app = express()
+    // The junk is in the URL, and not in the key.
+    app.use(stampedeCache({ stampede, ttlMs: 60_000, query: ['n'], vary: ['x-lang'] }))
+    app.use((_req, res) => {
+      for (let i = 0; i < 8; i++) res.set(`x-field-${i}`, text(40))
+      res.set('x-wide', 'é'.repeat(30)).send(text(size))
+    })
+    const server = createServer(app).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = /** @type {import('node:net').AddressInfo} */ (server.address())
+    const agent = new Agent({ keepAlive: true })
+    return {
+      async add() {
+        const path = `/?n=${hash()}&junk=${'j'.repeat(2_000)}`
+        const [response] = await once(get({ host: '127.0.0.1', port, path, agent }), 'response')
+        for await (const _ of response);
+      },
+      bytes: () => stampede.stats().l1.bytes,
+      async close() {
+        agent.destroy()
+        server.close()
+        await stampede.close()
+      },
+    }
+  },
+
   'idempotency keys in memory'(size) {
     const store = new MemoryIdempotency()
     const seal = new Seal(['k'.repeat(32)])
@@ -135,12 +189,12 @@ async function used() {
   return least
 }
 
-/** @param {(size: number) => Filled} make @param {number} size */
+/** @param {(size: number) => Filled | Promise<Filled>} make @param {number} size */
 async function measure(make, size) {
-  const warm = make(size)
+  const warm = await make(size)
   for (let i = 0; i < 200; i++) await warm.add()
   await warm.close?.()
-  const { add, bytes, close } = make(size)
+  const { add, bytes, close } = await make(size)
   const before = await used()
   let entries = 0
   for (; bytes() < AT_LEAST; entries++) await add()

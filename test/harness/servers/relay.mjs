@@ -4,7 +4,6 @@
 import { runMember } from './member.mjs'
 
 const { ORIGIN_URL = '', MEMBER_INDEX } = process.env
-let kept
 
 await runMember({
   async listener(req, res) {
@@ -14,8 +13,8 @@ await runMember({
   },
   answer(message) {
     if (message === 'reject') void Promise.reject(new Error('nobody handles this'))
-    else if (message === 'linger') kept = setInterval(() => {}, 1_000)
+    else if (message === 'linger') setInterval(() => {}, 1_000)
     else if (message === 'throw') throw new Error('as asked')
-    return { echo: message, lingers: kept !== undefined }
+    return { echo: message }
   },
 })

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { movableClock, whyNoClock } from '../../harness/movable-clock.ts'
 import {
   describePostgres,
@@ -25,21 +25,16 @@ async function idsOf(server: PostgresServer, key: string): Promise<string[]> {
 }
 
 describePostgres('a POST in a transaction', () => {
-  const stops: Array<() => PromiseLike<unknown>> = []
-  afterEach(async () => {
-    for (const stop of stops.splice(0).reverse()) await stop()
-  })
-
   async function start(options: Parameters<typeof startPostgres>[0]): Promise<PostgresServer> {
     const server = await startPostgres(options)
-    stops.push(() => server.stop())
+    onTestFinished(() => server.stop())
     await server.query(TABLES)
     return server
   }
 
   async function open(url: string, options?: OrdersOptions): Promise<Orders> {
     const app = await startOrders(url, options)
-    stops.push(() => app[Symbol.asyncDispose]())
+    onTestFinished(() => app[Symbol.asyncDispose]())
     return app
   }
 
@@ -47,7 +42,7 @@ describePostgres('a POST in a transaction', () => {
     const server = await start({ fsync: true })
     const standby = await server.startStandby()
     const proxy = await startPostgresProxy(server.port)
-    stops.push(() => proxy.stop())
+    onTestFinished(() => proxy.stop())
     const app = await open(proxy.url)
     const before = await app.post('before')
     expect(before.status).toBe(201)
@@ -67,7 +62,7 @@ describePostgres('a POST in a transaction', () => {
     expect((await primary.post('known')).status).toBe(201)
     const standby = await server.startStandby()
     const proxy = await startPostgresProxy(server.port)
-    stops.push(() => proxy.stop())
+    onTestFinished(() => proxy.stop())
     const app = await open(proxy.url)
     proxy.moveTo(standby.port)
     proxy.cut()
@@ -102,7 +97,7 @@ describePostgres('a POST in a transaction', () => {
     const why = await whyNoClock()
     skip(why !== undefined, why)
     const clock = await movableClock()
-    stops.push(() => clock.stop())
+    onTestFinished(() => clock.stop())
     const server = await start({ env: clock.env })
     const app = await open(server.url)
     const first = await app.post('before')
@@ -122,7 +117,7 @@ describePostgres('a POST in a transaction', () => {
       const disk = smallDisk()
       skip(disk === undefined, 'a small file system needs root, and the right to mount it')
       if (disk === undefined) return
-      stops.push(async () => disk.remove())
+      onTestFinished(async () => disk.remove())
       const server = await start({})
       await server.query('create table notes (order_id bigint, note bytea)')
       await server.query('alter table notes alter column note set storage plain')

@@ -2,20 +2,14 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import request from 'supertest'
-import { afterEach, expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Address } from '../fire.ts'
 import { createFront } from './front.ts'
-
-const open: Array<() => void> = []
-
-afterEach(() => {
-  for (const close of open.splice(0)) close()
-})
 
 async function serve(listener: RequestListener): Promise<Server> {
   const server = createServer(listener).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  open.push(() => {
+  onTestFinished(() => {
     server.close()
     server.closeAllConnections()
   })
@@ -35,7 +29,7 @@ async function front(...servers: Server[]) {
     return server === undefined ? undefined : addressOf(server)
   }
   const { listener, close } = createFront(next, () => false)
-  open.push(close)
+  onTestFinished(close)
   return serve(listener)
 }
 
@@ -94,7 +88,7 @@ it('sends a GET again to another process, although other requests took their tur
   })
   servers.push(dying, await serve(echo), await serve(echo))
   const { listener, close } = createFront(next, () => false)
-  open.push(close)
+  onTestFinished(close)
   await request(await serve(listener))
     .get('/')
     .expect(201)

@@ -296,7 +296,7 @@ export function newMarker(now: number, forMs: number, delayMs = 0): L1Marker {
 }
 
 /**
- * Size in bytes of heap: an upper estimate, as `test/soak/l1-heap.test.ts` measures on Node 20.
+ * Size in bytes of heap: an upper estimate, as `test/soak/heap.test.ts` measures on Node 20.
  * Parsed values are not counted, because L1 references them only weakly.
  */
 export function sizeOf(item: L1Item, key: string): number {
