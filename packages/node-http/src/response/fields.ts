@@ -32,25 +32,21 @@ export function hasField(fields: HeaderList, name: string): boolean {
 
 const NONE: HeaderList = []
 
-let dateText = ''
+let dateField: HeaderList = NONE
 let dateSecond = Number.NaN
-
-/** The current date as a field value, formatted once a second. */
-function currentDate(): string {
-  const second = Math.floor(Date.now() / 1000)
-  if (second !== dateSecond) {
-    dateSecond = second
-    dateText = new Date(second * 1000).toUTCString()
-  }
-  return dateText
-}
 
 /**
  * A Date field, if the response has none. Without this field, Node would add its own Date to the
- * sent response, and the stored response could have another one.
+ * sent response, and the stored response could have another one. It is formatted once a second.
  */
 export function missingDate(fields: HeaderList): HeaderList {
-  return hasField(fields, 'date') ? NONE : [['date', currentDate()]]
+  if (hasField(fields, 'date')) return NONE
+  const second = Math.floor(Date.now() / 1000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    dateField = [['date', new Date(second * 1000).toUTCString()]]
+  }
+  return dateField
 }
 
 /** Groups the values of each name, in the form that setHeader expects. */
