@@ -38,8 +38,8 @@ export interface Turn {
   readonly leftMs: number
   /** How long the operation has waited for its turn. */
   readonly waitedMs: number
-  /** The reply of this step shows that the server's clock was `serverNow`. */
-  observe(serverNow: number): void
+  /** When the step began whose reply is read. */
+  readonly startedAt: number
 }
 
 /** A script on the record of a key, or on these keys of Redis. */
@@ -79,6 +79,7 @@ export class Operation<T> {
   limitMs = 0
   dueAt = 0
   place = -1
+  startedAt = 0
   readonly server: Server
   /** How many keys of the queue's limit it takes. */
   readonly size: number
@@ -89,7 +90,6 @@ export class Operation<T> {
   readonly #breaker: Breaker | undefined
   /** End of the time budget. */
   #endsAt = 0
-  #startedAt = 0
   /** Name of the command of the current step. Undefined if the step is no command. */
   #command: string | undefined
   /** Gets the reply of the current step. Its `this` is the operation. */
@@ -186,11 +186,6 @@ export class Operation<T> {
     if (this.#mayStep(name, next)) request(this.#link).then(this.onReply, this.onError)
   }
 
-  /** The reply of this step shows that the server's clock was `serverNow`. */
-  observe(serverNow: number): void {
-    this.server.clock.observe(serverNow, this.#startedAt)
-  }
-
   /** Ends the operation. */
   resolve(value: T, failure?: { readonly error: unknown }): void {
     this.#isOver = true
@@ -261,7 +256,7 @@ export class Operation<T> {
       return limits.add(this)
     }
     opening.delete(this)
-    const waitedMs = Math.round(now - this.#startedAt)
+    const waitedMs = Math.round(now - this.startedAt)
     this.onError(new NotSent(cause ?? new Error(`no connection within ${waitedMs} ms`)))
   }
 
@@ -278,7 +273,7 @@ export class Operation<T> {
     }
     this.#command = command
     this.#next = next
-    this.#startedAt = clock.now()
+    this.startedAt = clock.now()
     this.limitMs = this.leftMs
     limits.add(this)
     // Nothing would handle the rejection of a command that is sent after the store was closed.

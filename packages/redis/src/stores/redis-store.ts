@@ -242,8 +242,8 @@ class RedisStore implements StampedeStore {
         const terms = `${fence} ${notAfter} ${Math.ceil(agedMs + waitedMs)} ${durationsOf(lifetimes)} ${token}`
         return [terms, bytes, key, this.#link.names.wakePrefix]
       },
-      read: ([reply, now]: unknown[], turn) => {
-        turn.observe(Number(now))
+      read: ([reply, now]: unknown[], { server, startedAt }) => {
+        server.clock.observe(Number(now), startedAt)
         const status = String(reply)
         if (status !== 'LATE') return status === 'COMMITTED' ? 'committed' : 'fenced'
         // The server's clock was set forward, or the estimate of that clock was wrong. The reply
