@@ -61,18 +61,19 @@ export function groupFields(list: HeaderList): Map<string, string[]> {
 }
 
 /**
- * Sets each field. The value of `Cache-Status` is added after the members that the response already
- * has (RFC 9211 §2). `Vary` is merged with the field of outer middlewares. Any other field replaces
- * the field of the same name.
+ * Removes the fields named in `remove` (lower-case), and sets those of `add`. The value of
+ * `Cache-Status` is added after the members that the response already has (RFC 9211 §2). `Vary` is
+ * merged with the field of outer middlewares. Any other field replaces the field of the same name.
  */
-export function applyFields(res: ServerResponse, list: HeaderList): void {
+export function editFields(res: ServerResponse, add: HeaderList, remove: readonly string[]): void {
+  for (const name of remove) if (res.hasHeader(name)) res.removeHeader(name)
   // A miss adds one or two fields. Grouping them would cost more than setting them.
-  if (list.length < 2 || (list.length === 2 && list[0]?.[0] !== list[1]?.[0])) {
-    for (const [name, value] of list)
+  if (add.length < 2 || (add.length === 2 && add[0]?.[0] !== add[1]?.[0])) {
+    for (const [name, value] of add)
       res.setHeader(name, combine(name, res.getHeader(name), [value]))
     return
   }
-  for (const [name, values] of groupFields(list))
+  for (const [name, values] of groupFields(add))
     res.setHeader(name, combine(name, res.getHeader(name), values))
 }
 
@@ -203,12 +204,6 @@ export function passedIn(args: Arguments): object | undefined {
 /** The head of a response that has all its fields. */
 export function headOf(res: ServerResponse, status: number = res.statusCode): CapturedHead {
   return { status, headers: fieldsOf(res) }
-}
-
-/** Removes the fields named in `remove` (lower-case), and sets those of `add`. */
-export function editFields(res: ServerResponse, add: HeaderList, remove: readonly string[]): void {
-  for (const name of remove) if (res.hasHeader(name)) res.removeHeader(name)
-  applyFields(res, add)
 }
 
 /** Sets another status, with its own reason phrase, and returns the arguments for writeHead. */
