@@ -36,8 +36,6 @@ export interface Turn {
   readonly server: Server
   /** How long the next step may take. */
   readonly leftMs: number
-  /** How long the operation has waited for its turn. */
-  readonly waitedMs: number
   /** When the step began whose reply is read. */
   readonly startedAt: number
 }
@@ -98,15 +96,14 @@ export class Operation<T> {
   #sendsSource = false
   #isOver = false
 
-  /** `calledAt`: when the work was begun, if by an earlier operation. */
-  constructor(link: OpenLink, job: Job<T>, calledAt: number = link.clock.now()) {
+  constructor(link: OpenLink, job: Job<T>) {
     const { keys, options, size = 1 } = job
     this.#link = link
     this.server = link.servers.of(keys[0] as string)
     this.size = size
     this.#job = job
     this.#breaker = options.isBackground ? undefined : this.server.breaker
-    this.#calledAt = calledAt
+    this.#calledAt = link.clock.now()
     if (this.#breaker === undefined) this.start()
     else if (this.server.queue.enter(this, options.begins)) job.onQueued?.()
   }
@@ -163,11 +160,6 @@ export class Operation<T> {
     const now = clock.now()
     const leastMs = now < patientUntil ? budgetMs : budgetMs / 10
     return Math.max(leastMs, this.#endsAt - now)
-  }
-
-  /** How long the operation has waited for its turn. */
-  get waitedMs(): number {
-    return this.#link.clock.now() - this.#calledAt
   }
 
   /** Waits for something that is no command of this operation. */
