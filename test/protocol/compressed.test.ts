@@ -167,16 +167,19 @@ describe('a wake-up message', () => {
   })
 })
 
-describe('a commit that waited for its compression', () => {
-  it('counts the wait as age', async () => {
-    const store = openBareStore(server.url, { clock: CLOCK }, PATIENT.commandTimeoutMs, true)
+describe('a commit that waited', () => {
+  it.each([
+    ['for its compression', true],
+    ['in the queue', false],
+  ])('counts the wait %s as age', async (_, compress) => {
+    const store = openBareStore(server.url, { clock: CLOCK }, PATIENT.commandTimeoutMs, compress)
     const reply = await store.lookup('k', { token: 'filler', leaseMs: 20_000 })
     if (reply.status !== 'leased') throw new Error(reply.status)
     const body = Buffer.alloc(4_000, 'x')
     const provenance = { asOf: 0, tookMs: 0, subjects: [] }
     const frame = encodeFrame('k', { type: 'value', encoding: 'bytes', body, provenance })
     const commit = store.commit(reply.grant, frame, LIFETIMES)
-    // The event loop is busy before the next turn, in which the body is compressed.
+    // The event loop is busy before the next turn, in which the body is compressed or sent.
     const until = performance.now() + 300
     while (performance.now() < until);
     expect(await commit).toBe('committed')

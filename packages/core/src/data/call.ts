@@ -6,6 +6,7 @@ import { find } from '../engine/engine.ts'
 import { previousInL1 } from '../engine/fill.ts'
 import { countRead, dropUnreadable } from '../engine/lookup.ts'
 import type { Caller, CallerBatch, FillResult, Lead, Resolution } from '../engine/types.ts'
+import { routeOf } from '../entry/counts.ts'
 import { type HeldEntry, mayServeOnError, type StoredValue, withJitter } from '../entry/entry.ts'
 import {
   messageOf,
@@ -139,7 +140,7 @@ export class Call<T, P> implements Caller {
       return
     }
     if (resolution.type === 'late') rt.counts.served(held, resolution.why)
-    else if (resolution.from === 'fill') rt.counts.ofData(this.#key).misses += 1
+    else if (resolution.from === 'fill') rt.counts.route(routeOf(this.#key)).misses += 1
     else countRead(rt, this.#key, { held, stale: resolution.stale, from: resolution.from })
     this.#resolve(parsed.value)
   }
@@ -172,7 +173,7 @@ export class Call<T, P> implements Caller {
     const end = (result: FillResult): void => {
       if (!isOver) {
         isOver = true
-        const route = counts.ofData(this.#key)
+        const route = counts.route(routeOf(this.#key))
         route.runs += 1
         route.originMs += clock.now() - startedAt
         if (where === 'behind') reportRefresh(rt, this.where, 'value', result)
@@ -275,7 +276,7 @@ export class Call<T, P> implements Caller {
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
     const { rt, serializer } = this.#of
-    rt.counts.ofData(this.#key).misses += 1
+    rt.counts.route(routeOf(this.#key)).misses += 1
     if (result.type === 'skipped' && result.entry === undefined) return undefined as T
     if ('entry' in result) return decodeData<T>(result.entry as StoredValue, serializer)
     throw originFailed(this.#name, result.type, cause)
@@ -288,7 +289,7 @@ export class Call<T, P> implements Caller {
     const isServable = held !== undefined && mayServeOnError(held, rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
     if (parsed === undefined) {
-      rt.counts.ofData(this.#key).misses += 1
+      rt.counts.route(routeOf(this.#key)).misses += 1
       throw error
     }
     rt.counts.served(held, 'if-error', ranOrigin)

@@ -69,14 +69,6 @@ export class Counts {
     return counts
   }
 
-  /**
-   * The counters for a `getOrSet` key: those of the part before its first colon, such as the name
-   * of a `stampede.cache`.
-   */
-  ofData(key: string): RouteCounts {
-    return this.route(routeOf(key))
-  }
-
   /** A request that two caches forward counts for each. Only the inner one knows its route. */
   bypass(reason: string, route: string | undefined): void {
     this.bypasses.set(reason, (this.bypasses.get(reason) ?? 0) + 1)

@@ -41,11 +41,11 @@ export class BodyCollector {
       : { type: 'complete', head, body: new Uint8Array() }
   }
 
-  /** The body so far. It replaces the chunks, so that the body is in memory once. */
+  /** The body so far, which the collector no longer has. */
   take(): Uint8Array {
     const [first] = this.#chunks
     const body = first && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks)
-    this.#chunks = [body]
+    this.#chunks = []
     return body
   }
 

@@ -44,6 +44,8 @@ export interface EndHold {
   readonly isFull: boolean
   /** The bytes of the last call that was kept, if these are not those of a string. */
   readonly ownChunk: Uint8Array | undefined
+  /** Set once the end was reported. Nothing after it counts. */
+  readonly reported: object | undefined
   /** Makes a kept head look unsent again. Undefined: no head is kept. */
   readonly unsend: (() => void) | undefined
   /** Keeps a call. From then on, the head looks sent. */

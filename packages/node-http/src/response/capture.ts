@@ -105,6 +105,7 @@ export class Capture {
 
   /** Stops the capture. Its outcome is then `reason`, unless the outcome is known already. */
   stop(reason: NotCaptured = 'declined'): void {
+    this.#body.drop()
     this.#settle(notCaptured(reason))
   }
 
@@ -251,7 +252,6 @@ export class Capture {
     else if (head && !this.#hold?.isFull && this.#hold?.takes(args, this.#args)) {
       this.#body.add(args[0], args[1], whole)
       const end = this.#body.end(head, this.#res.req.method)
-      this.#ended = true
       this.departure.stop()
       this.#hold.end(end, args, this.#sendHeld.bind(this, end))
       return this.#res
@@ -339,7 +339,8 @@ export class Capture {
 
   #tell(end: OriginEnd): void {
     this.departure.stop()
-    this.#body.drop()
+    // An end that was held has its outcome already.
+    if (this.#hold?.reported) return
     const { ended = this.#observer.ended } = this.#options
     if (end.type === 'not-captured' || hasLeft(this.#res)) process.nextTick(ended, end)
     else whenWhole(this.#res, (isWhole) => ended(isWhole ? end : notCaptured('incomplete')))

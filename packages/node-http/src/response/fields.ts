@@ -32,25 +32,21 @@ export function hasField(fields: HeaderList, name: string): boolean {
 
 const NONE: HeaderList = []
 
-let dateText = ''
+let dateField: HeaderList = NONE
 let dateSecond = Number.NaN
-
-/** The current date as a field value, formatted once a second. */
-function currentDate(): string {
-  const second = Math.floor(Date.now() / 1000)
-  if (second !== dateSecond) {
-    dateSecond = second
-    dateText = new Date(second * 1000).toUTCString()
-  }
-  return dateText
-}
 
 /**
  * A Date field, if the response has none. Without this field, Node would add its own Date to the
- * sent response, and the stored response could have another one.
+ * sent response, and the stored response could have another one. It is formatted once a second.
  */
 export function missingDate(fields: HeaderList): HeaderList {
-  return hasField(fields, 'date') ? NONE : [['date', currentDate()]]
+  if (hasField(fields, 'date')) return NONE
+  const second = Math.floor(Date.now() / 1000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    dateField = [['date', new Date(second * 1000).toUTCString()]]
+  }
+  return dateField
 }
 
 /** Groups the values of each name, in the form that setHeader expects. */
@@ -65,18 +61,19 @@ export function groupFields(list: HeaderList): Map<string, string[]> {
 }
 
 /**
- * Sets each field. The value of `Cache-Status` is added after the members that the response already
- * has (RFC 9211 §2). `Vary` is merged with the field of outer middlewares. Any other field replaces
- * the field of the same name.
+ * Removes the fields named in `remove` (lower-case), and sets those of `add`. The value of
+ * `Cache-Status` is added after the members that the response already has (RFC 9211 §2). `Vary` is
+ * merged with the field of outer middlewares. Any other field replaces the field of the same name.
  */
-export function applyFields(res: ServerResponse, list: HeaderList): void {
+export function editFields(res: ServerResponse, add: HeaderList, remove: readonly string[]): void {
+  for (const name of remove) if (res.hasHeader(name)) res.removeHeader(name)
   // A miss adds one or two fields. Grouping them would cost more than setting them.
-  if (list.length < 2 || (list.length === 2 && list[0]?.[0] !== list[1]?.[0])) {
-    for (const [name, value] of list)
+  if (add.length < 2 || (add.length === 2 && add[0]?.[0] !== add[1]?.[0])) {
+    for (const [name, value] of add)
       res.setHeader(name, combine(name, res.getHeader(name), [value]))
     return
   }
-  for (const [name, values] of groupFields(list))
+  for (const [name, values] of groupFields(add))
     res.setHeader(name, combine(name, res.getHeader(name), values))
 }
 
@@ -207,12 +204,6 @@ export function passedIn(args: Arguments): object | undefined {
 /** The head of a response that has all its fields. */
 export function headOf(res: ServerResponse, status: number = res.statusCode): CapturedHead {
   return { status, headers: fieldsOf(res) }
-}
-
-/** Removes the fields named in `remove` (lower-case), and sets those of `add`. */
-export function editFields(res: ServerResponse, add: HeaderList, remove: readonly string[]): void {
-  for (const name of remove) if (res.hasHeader(name)) res.removeHeader(name)
-  applyFields(res, add)
 }
 
 /** Sets another status, with its own reason phrase, and returns the arguments for writeHead. */

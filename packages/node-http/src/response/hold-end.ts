@@ -61,6 +61,7 @@ export class AttemptWatch implements CaptureObserver, EndHold {
   isFull = false
   ownChunk: Uint8Array | undefined
   unsend: (() => void) | undefined
+  reported: { readonly until: ReturnType<AttemptObserver['onEnd']> } | undefined
   readonly #res: ServerResponse
   readonly #observer: AttemptObserver
   readonly #isFront: boolean
@@ -68,7 +69,6 @@ export class AttemptWatch implements CaptureObserver, EndHold {
   readonly #kept: Call[] = []
   #seen: CapturedHead | undefined
   #thrown: { readonly error: unknown } | undefined
-  #reported: { readonly until: ReturnType<AttemptObserver['onEnd']> } | undefined
   #stopped = false
   #connection: Connection | undefined
 
@@ -92,7 +92,7 @@ export class AttemptWatch implements CaptureObserver, EndHold {
 
   /** An end that was not delayed is reported now. */
   readonly ended = (end: OriginEnd): void => {
-    if (!this.#stopped && this.#reported === undefined) void this.#reportCaptured(end)
+    if (!this.#stopped && this.reported === undefined) void this.#reportCaptured(end)
   }
 
   #reportCaptured(end: OriginEnd): ReturnType<AttemptObserver['onEnd']> {
@@ -102,8 +102,8 @@ export class AttemptWatch implements CaptureObserver, EndHold {
 
   /** Reports the end to core, unless an end was reported before. */
   report(end: AttemptEnd): ReturnType<AttemptObserver['onEnd']> {
-    this.#reported ??= { until: this.#observer.onEnd(end) }
-    return this.#reported.until
+    this.reported ??= { until: this.#observer.onEnd(end) }
+    return this.reported.until
   }
 
   /** Call this when the app has thrown. Its framework may still send an error response. */

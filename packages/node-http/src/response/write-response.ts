@@ -6,8 +6,8 @@ import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
 import { hasBody } from './body.ts'
 import {
-  applyFields,
   clearReason,
+  editFields,
   forbidTransform,
   type OuterFields,
   restoreFields,
@@ -107,8 +107,7 @@ export function setReply(res: ServerResponse, reply: Reply): void {
       res.setHeader(fields[i] as string, fields[i + 1] as string)
     return
   }
-  for (const name of OWN_FIELDS) res.removeHeader(name)
-  applyFields(res, framedHeaders(reply, res.req.method))
+  editFields(res, framedHeaders(reply, res.req.method), OWN_FIELDS)
   if (reply.part) forbidTransform(res)
 }
 

@@ -36,10 +36,8 @@ export interface Turn {
   readonly server: Server
   /** How long the next step may take. */
   readonly leftMs: number
-  /** How long the operation has waited for its turn. */
-  readonly waitedMs: number
-  /** The reply of this step shows that the server's clock was `serverNow`. */
-  observe(serverNow: number): void
+  /** When the step began whose reply is read. */
+  readonly startedAt: number
 }
 
 /** A script on the record of a key, or on these keys of Redis. */
@@ -79,6 +77,7 @@ export class Operation<T> {
   limitMs = 0
   dueAt = 0
   place = -1
+  startedAt = 0
   readonly server: Server
   /** How many keys of the queue's limit it takes. */
   readonly size: number
@@ -89,7 +88,6 @@ export class Operation<T> {
   readonly #breaker: Breaker | undefined
   /** End of the time budget. */
   #endsAt = 0
-  #startedAt = 0
   /** Name of the command of the current step. Undefined if the step is no command. */
   #command: string | undefined
   /** Gets the reply of the current step. Its `this` is the operation. */
@@ -98,15 +96,14 @@ export class Operation<T> {
   #sendsSource = false
   #isOver = false
 
-  /** `calledAt`: when the work was begun, if by an earlier operation. */
-  constructor(link: OpenLink, job: Job<T>, calledAt: number = link.clock.now()) {
+  constructor(link: OpenLink, job: Job<T>) {
     const { keys, options, size = 1 } = job
     this.#link = link
     this.server = link.servers.of(keys[0] as string)
     this.size = size
     this.#job = job
     this.#breaker = options.isBackground ? undefined : this.server.breaker
-    this.#calledAt = calledAt
+    this.#calledAt = link.clock.now()
     if (this.#breaker === undefined) this.start()
     else if (this.server.queue.enter(this, options.begins)) job.onQueued?.()
   }
@@ -165,11 +162,6 @@ export class Operation<T> {
     return Math.max(leastMs, this.#endsAt - now)
   }
 
-  /** How long the operation has waited for its turn. */
-  get waitedMs(): number {
-    return this.#link.clock.now() - this.#calledAt
-  }
-
   /** Waits for something that is no command of this operation. */
   #wait(promise: Promise<void>, next: () => void): void {
     this.#mayStep(undefined, next)
@@ -184,11 +176,6 @@ export class Operation<T> {
     next: (value: V) => void,
   ): void {
     if (this.#mayStep(name, next)) request(this.#link).then(this.onReply, this.onError)
-  }
-
-  /** The reply of this step shows that the server's clock was `serverNow`. */
-  observe(serverNow: number): void {
-    this.server.clock.observe(serverNow, this.#startedAt)
   }
 
   /** Ends the operation. */
@@ -261,7 +248,7 @@ export class Operation<T> {
       return limits.add(this)
     }
     opening.delete(this)
-    const waitedMs = Math.round(now - this.#startedAt)
+    const waitedMs = Math.round(now - this.startedAt)
     this.onError(new NotSent(cause ?? new Error(`no connection within ${waitedMs} ms`)))
   }
 
@@ -278,7 +265,7 @@ export class Operation<T> {
     }
     this.#command = command
     this.#next = next
-    this.#startedAt = clock.now()
+    this.startedAt = clock.now()
     this.limitMs = this.leftMs
     limits.add(this)
     // Nothing would handle the rejection of a command that is sent after the store was closed.

@@ -58,7 +58,6 @@ class Batch implements Job<readonly unknown[]> {
   readonly #link: OpenLink
   readonly #together: Together
   readonly #first: AnyJob
-  readonly #calledAt: number
   /** The jobs without a result. */
   #jobs: AnyJob[]
   #bytes: number
@@ -68,7 +67,6 @@ class Batch implements Job<readonly unknown[]> {
     this.#link = link
     this.#together = together
     this.#first = first
-    this.#calledAt = link.clock.now()
     this.#jobs = [first]
     this.#bytes = first.bytes ?? 0
   }
@@ -148,7 +146,7 @@ class Batch implements Job<readonly unknown[]> {
     this.#together(() => {
       for (const [i, job] of this.#jobs.entries()) {
         const result = results[i]
-        if (result === AGAIN) this.#runAlone(job)
+        if (result === AGAIN) new Operation(this.#link, job)
         else give(job, result)
       }
     })
@@ -160,14 +158,9 @@ class Batch implements Job<readonly unknown[]> {
     const isClusterNode = message.includes('CROSSSLOT')
     if (isClusterNode) this.#link.servers.mayShareCommands = false
     for (const job of this.#jobs) {
-      if (isClusterNode) this.#runAlone(job)
+      if (isClusterNode) new Operation(this.#link, job)
       else give(job, new Failed(job, job.onFailed?.(error) ?? error))
     }
-  }
-
-  /** An entry ages from the beginning of the batch. */
-  #runAlone(job: AnyJob): void {
-    new Operation(this.#link, job, this.#calledAt)
   }
 }
 

@@ -103,9 +103,9 @@ export class RedisPurgeCommands {
     options: OperationOptions,
     parse: (raw: unknown) => T,
   ): Promise<T> {
-    const read = (raw: unknown, turn: Turn): T => {
+    const read = (raw: unknown, { server, startedAt }: Turn): T => {
       const reply = parse(raw)
-      turn.observe(Math.floor(reply.now / 1000))
+      server.clock.observe(Math.floor(reply.now / 1000), startedAt)
       return reply
     }
     return this.#link.run(script, this.#link.names.purges, args, read, options)

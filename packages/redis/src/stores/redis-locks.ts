@@ -155,8 +155,8 @@ export class RedisLocks implements LockStore {
 /** The key is last, because it may contain spaces. */
 const GRANT_MESSAGE = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
 
-function readReply([status, now, fence, forMs, holder]: unknown[], turn: Turn) {
-  turn.observe(Number(now))
+function readReply([status, now, fence, forMs, holder]: unknown[], { server, startedAt }: Turn) {
+  server.clock.observe(Number(now), startedAt)
   return [String(status), String(fence), Number(forMs), String(holder ?? '')] satisfies Reply
 }
 

@@ -112,7 +112,7 @@ export class Lookup implements Job<LookupReply> {
   read(raw: unknown, turn: Turn): LookupReply {
     const { link, deliveries, plainReads } = this.#parts
     const { reply, busyFence, serverNow } = readLookup(raw, this.#key, this.#request)
-    turn.observe(serverNow)
+    turn.server.clock.observe(serverNow, turn.startedAt)
     if ('busyForMs' in reply) link.watch(reply.busyForMs)
     if (this.#asksForEntry && busyFence) {
       deliveries.add(this.#key, this.#request.token, busyFence)

@@ -199,23 +199,22 @@ class RedisStore implements StampedeStore {
     else this.#link.begin(new Lookup(this.#parts, key, request, receiver))
   }
 
-  /** After a compression: its duration (`agedMs`), and the size of the frame before it. */
+  /** After a compression: when it began (`calledAt`), and the size of the frame before it. */
   commitTo(
     grant: Grant,
     frame: Uint8Array,
     lifetimes: Lifetimes,
     awaited: boolean | undefined,
     receiver: Receiver<Committed>,
-    agedMs = 0,
+    calledAt?: number,
     rawBytes?: number,
   ): void {
+    const clock = this.#parts?.clock ?? systemClock
+    const since = calledAt ?? clock.now()
     if (this.#compression !== undefined && rawBytes === undefined) {
-      const clock = this.#link.current?.clock ?? systemClock
-      const calledAt = clock.now()
-      return this.#compression.compress(frame, awaited === true, clock, (stored) => {
-        const tookMs = clock.now() - calledAt
-        this.commitTo(grant, stored, lifetimes, awaited, receiver, tookMs, frame.byteLength)
-      })
+      return this.#compression.compress(frame, awaited === true, clock, (stored) =>
+        this.commitTo(grant, stored, lifetimes, awaited, receiver, since, frame.byteLength),
+      )
     }
     if (frame.byteLength > MAX_FRAME_BYTES) {
       const onEnd = (reply: CommitReply) =>
@@ -235,15 +234,16 @@ class RedisStore implements StampedeStore {
       options: {},
       receiver,
       bytes: bytes.byteLength,
-      args: ({ server, leftMs, waitedMs }) => {
+      args: ({ server, leftMs }) => {
         // An entry ages while its commit waits in the queue. In a frozen server, it would do so
         // unseen, so Redis ignores the commit after its deadline.
         const notAfter = server.clock.notAfter(leftMs)
-        const terms = `${fence} ${notAfter} ${Math.ceil(agedMs + waitedMs)} ${durationsOf(lifetimes)} ${token}`
+        const agedMs = Math.ceil(clock.now() - since)
+        const terms = `${fence} ${notAfter} ${agedMs} ${durationsOf(lifetimes)} ${token}`
         return [terms, bytes, key, this.#link.names.wakePrefix]
       },
-      read: ([reply, now]: unknown[], turn) => {
-        turn.observe(Number(now))
+      read: ([reply, now]: unknown[], { server, startedAt }) => {
+        server.clock.observe(Number(now), startedAt)
         const status = String(reply)
         if (status !== 'LATE') return status === 'COMMITTED' ? 'committed' : 'fenced'
         // The server's clock was set forward, or the estimate of that clock was wrong. The reply
