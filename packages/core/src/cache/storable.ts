@@ -6,6 +6,7 @@ import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Windows } from '../fill-options.ts'
 import { type NotStoredDetail, OF_ONE_REQUEST } from '../http/cache-status.ts'
+import { conditionsFor } from '../http/conditional.ts'
 import {
   type CacheControl,
   explicitLifetimeMs,
@@ -73,8 +74,8 @@ export function judgeHead<Native>(
       ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
     staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
-    // Only with a validator in a 200 can the handler respond 304.
-    keepMs: head.status === 200 && !lacksValidator(head) ? config.keepMs : 0,
+    // Only with a valid condition, and for a 200, can the handler respond 304.
+    keepMs: head.status === 200 && conditionsFor(head.headers).length > 0 ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
