@@ -35,13 +35,14 @@ export function traceLookup(
   let found: Resolution | undefined
   traced(lookupTracing, context, (end) => {
     caller.scope = currentScope()
-    caller.endLookup = (resolution) => {
+    const endLookup = (resolution: Resolution): void => {
       caller.endLookup = undefined
       noteLookup(context, resolution)
       end()
     }
+    caller.endLookup = endLookup
     found = find()
-    if (found !== undefined) caller.endLookup(found)
+    if (found !== undefined) endLookup(found)
   })
   return found
 }
