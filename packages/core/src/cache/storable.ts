@@ -18,6 +18,7 @@ import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/h
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
+import { SUBJECT_FIELDS } from '../tags.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { isKeyed, parseUrl, urlKey } from './key.ts'
 import { NEVER_STORED, variesBy } from './option-checks.ts'
@@ -213,16 +214,10 @@ export function dropsPrevious(status: number | undefined): boolean {
   return status === 304 || (status !== undefined && NEGATIVE.has(status))
 }
 
-/** Response fields with tags or cache groups. */
-const SUBJECT_FIELDS: ReadonlySet<string> = new Set(['surrogate-key', 'cache-tag', 'cache-groups'])
-
 /** Whether withSubjects() may find subjects. Hardly any response has some. */
-export function hasSubjects(
-  { headers }: CapturedHead,
-  { tags, invalidateOn }: CacheConfig<never>,
-): boolean {
+export function hasSubjects({ headers }: CapturedHead, config: CacheConfig<never>): boolean {
   for (const [name] of headers) if (SUBJECT_FIELDS.has(name)) return true
-  return tags !== undefined || invalidateOn === 'all'
+  return config.addsSubjects
 }
 
 /** The result of a run whose response is not storable. */
