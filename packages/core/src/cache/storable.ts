@@ -6,7 +6,7 @@ import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Windows } from '../fill-options.ts'
 import { type NotStoredDetail, OF_ONE_REQUEST } from '../http/cache-status.ts'
-import { conditionsFor } from '../http/conditional.ts'
+import { ENTITY_TAG } from '../http/conditional.ts'
 import {
   type CacheControl,
   explicitLifetimeMs,
@@ -75,8 +75,7 @@ export function judgeHead<Native>(
       ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
     staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
-    // Only with a valid condition, and for a 200, can the handler respond 304.
-    keepMs: head.status === 200 && conditionsFor(head.headers).length > 0 ? config.keepMs : 0,
+    keepMs: isConfirmable(head) ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
@@ -267,6 +266,14 @@ export function refusalOf(
  */
 export function replacesBody({ status }: CapturedHead, { entry }: HeldEntry): boolean {
   return (status === 204 || status === 205) && entry.body.byteLength > 0
+}
+
+/** Whether the handler can respond 304 later: about a 200, to a condition from a valid field. */
+function isConfirmable({ status, headers }: CapturedHead): boolean {
+  for (const [name, value] of headers)
+    if (name === 'last-modified' || (name === 'etag' && ENTITY_TAG.test(value)))
+      return status === 200
+  return false
 }
 
 // A generated ETag for a stored response without a validator, so that clients can revalidate it. It
