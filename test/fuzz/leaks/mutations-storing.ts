@@ -68,8 +68,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'an echoed origin is stored without Vary: Origin',
     SOURCE.storable,
-    "return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'",
-    'return varies || origins ? undefined : undefined',
+    "return isShared ? undefined : 'cors-origin'",
+    'return isShared ? undefined : undefined',
   ),
   drop(
     'statuses about one request are stored',
