@@ -253,7 +253,7 @@ function shown(value: unknown): string {
 
 describe('a table of options', () => {
   const { invalidatedTags: _, cacheName: __, ...read } = readCacheOptions()
-  const { queryBody: ____, ...config } = read
+  const { queryBody: ____, addsSubjects: _____, ...config } = read
   const { revalidate: ___, ...plan } = readPlan({ ttlMs: 1 })
   it.each<[page: string, read: Readonly<Record<string, unknown>>, others: string[]]>([
     ['docs/guide/options.md', config, ['stampede', 'cacheStatus']],

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
-import { shared } from './http/headers.ts'
+import { shared, toFields } from './http/headers.ts'
 import { Recent } from './recent.ts'
 import { createStampede } from './stampede.ts'
 
@@ -31,6 +31,15 @@ describe('the memory of recent texts', () => {
     const before = usedBytes()
     for (let i = 0; i < 200; i++) shared(part(i))
     expect(usedBytes() - before).toBeLessThan(20 * LONG)
+  })
+
+  it("keeps only an entry's long field, not the larger text around the field", () => {
+    const before = usedBytes()
+    const kept = Array.from({ length: 200 }, (_, i) =>
+      toFields([['content-security-policy', long(i).slice(0, 100)]]),
+    )
+    expect(usedBytes() - before).toBeLessThan(20 * LONG)
+    expect(kept).toHaveLength(200)
   })
 
   it('keeps only a key, not the larger text around the key, in L1 and in the memory store', async () => {

@@ -40,6 +40,13 @@ export type TagsRule = Tags<never[]> | undefined
  */
 export const MOST_TAGS = 256
 
+/** Response fields with tags or cache groups. */
+export const SUBJECT_FIELDS: ReadonlySet<string> = new Set([
+  'surrogate-key',
+  'cache-tag',
+  'cache-groups',
+])
+
 /** Checks the option. Throws `ERR_STAMPEDE_OPTION`. */
 export function readTags(where: string, value: unknown): TagsRule {
   if (value === undefined || typeof value === 'function') return value as TagsRule

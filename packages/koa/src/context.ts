@@ -85,16 +85,24 @@ export type Visit = ConstructorParameters<typeof RequestExchange<Context>>[0] & 
   readonly next: Next
   /**
    * Whether a layer in front can read or change the ctx.body that the middleware sets: an earlier
-   * middleware, or a wrapper of the response.
+   * middleware, a mount of this middleware before, or a wrapper of the response.
    */
   readonly bodyIsSeen: boolean
 }
 
+/** Marks a ctx that a middleware of Stampede has got. */
+const VISITED: unique symbol = Symbol('visited')
+
 /** The visit of a request to `middleware`. */
-export function visitOf(ctx: Context, next: Next, middleware: Koa.Middleware): Visit {
+export function visitOf(
+  ctx: Context & { [VISITED]?: true },
+  next: Next,
+  middleware: Koa.Middleware,
+): Visit {
   const { req, res, app } = ctx
   const dispatch: Visit['dispatch'] = (again, into) => app.callback()(again, into)
-  const bodyIsSeen = app.middleware[0] !== middleware || isWrapped(res)
+  const bodyIsSeen = app.middleware[0] !== middleware || ctx[VISITED] || isWrapped(res)
+  ctx[VISITED] = true
   const address = addressOf(ctx)
   return { req, res, native: ctx, address, parsed: parsedOf, dispatch, next, bodyIsSeen }
 }

@@ -157,26 +157,33 @@ describe.each(VERSIONS)('a JSON body on %s', (_, Application) => {
     expect(hit).toEqual(miss)
   })
 
-  test('is shown on a miss and a hit to a middleware between two mounts of one cache', async () => {
-    const seen: unknown[] = []
-    const cache = stampedeCache({ ttlMs: 10_000 })
-    const app = new Application()
-    app.use(cache)
-    app.use(async (ctx, next) => {
-      // The inner cache has another key, so it does not leave the response to the outer one.
-      ctx.url = `/en${ctx.url}`
-      await next()
-      seen.push(ctx.body)
-    })
-    app.use(cache)
-    app.use((ctx) => {
-      ctx.body = structuredClone(VALUE)
-    })
-    await using server = await serve(app.callback())
-    for (const _ of ['miss', 'hit'])
-      expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe(TEXT)
-    expect(seen).toEqual([VALUE, VALUE])
-  })
+  test.each([
+    ['is stored by both', false],
+    ['bypasses the outer', true],
+  ])(
+    'is shown on a miss and a hit to a middleware between two mounts of one cache if it %s',
+    async (_case, bypasses) => {
+      const seen: unknown[] = []
+      const bypass = (ctx: Koa.Context): boolean => bypasses && ctx.path === '/'
+      const cache = stampedeCache({ ttlMs: 10_000, bypass })
+      const app = new Application()
+      app.use(cache)
+      app.use(async (ctx, next) => {
+        // The inner cache has another key, so it does not leave the response to the outer one.
+        ctx.url = `/en${ctx.url}`
+        await next()
+        seen.push(ctx.body)
+      })
+      app.use(cache)
+      app.use((ctx) => {
+        ctx.body = structuredClone(VALUE)
+      })
+      await using server = await serve(app.callback())
+      for (const _ of ['miss', 'hit'])
+        expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe(TEXT)
+      expect(seen).toEqual([VALUE, VALUE])
+    },
+  )
 
   test('has on a hit the length of its JSON even if a middleware has set ctx.length', async () => {
     await using app = await start([

@@ -73,8 +73,6 @@ export abstract class RequestExchange<
    * count as gone.
    */
   protected run: { readonly departure: Departure } | undefined
-  /** Whether another cache, or this one mounted before, has passed the request to this one. */
-  protected isInner = false
   #context: AsyncResource | undefined
   /** Whether a layer in front has read the body of a QUERY. */
   #wasRead = false
@@ -102,7 +100,6 @@ export abstract class RequestExchange<
     const mark = (req as Marked)[MARK]
     if (mark === undefined) return cache.handle(this)
     if (typeof mark === 'function') {
-      this.isInner = true
       const inner = cache.inner(this, [this.native, response])
       return inner && mark(inner) ? cache.handle(this) : this.pass()
     }

@@ -16,7 +16,7 @@ function refusal(options: unknown): string {
 }
 
 /** Properties of the checked options that the test of undefined options leaves out. */
-const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags', 'queryBody']
+const DERIVED = ['addsSubjects', 'afterWait', 'cacheName', 'invalidatedTags', 'queryBody']
 
 describe('the defaults of stampedeCache', () => {
   it('are complete and frozen, and equal the list in this test', () => {
@@ -51,6 +51,7 @@ describe('the defaults of stampedeCache', () => {
       invalidatedTags: undefined,
       bypass: undefined,
       cacheName: 'Stampede',
+      addsSubjects: false,
       audit: false,
     })
     expect(Object.isFrozen(config)).toBe(true)
@@ -120,7 +121,8 @@ describe('an option', () => {
     [{ invalidateOn: { tags } }, { invalidateOn: 'unsafe', invalidatedTags: tags }],
     [{ invalidateOn: { tags: ['a'] } }, { invalidatedTags: ['a'] }],
     [{ tags: ['a', 'b'] }, { tags: ['a', 'b'] }],
-    [{ tags }, { tags }],
+    [{ tags }, { tags, addsSubjects: true }],
+    [{ invalidateOn: 'all' }, { invalidateOn: 'all', addsSubjects: true }],
     [{ revalidate: 'foreground' }, { revalidate: 'foreground' }],
     [{ cacheStatus: true }, { cacheName: 'Stampede' }],
     [{ cacheStatus: false }, { cacheName: undefined }],

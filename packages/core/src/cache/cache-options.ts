@@ -251,6 +251,8 @@ export interface CacheConfig<Native = unknown>
     Converted {
   /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
   readonly cacheName: string | undefined
+  /** Whether `tags` or `invalidateOn: 'all'` gives subjects to responses. */
+  readonly addsSubjects: boolean
 }
 
 /** The parts of one stampedeCache that its requests share. */
@@ -315,8 +317,9 @@ export function readCacheOptions<Native, NativeResponse>(
     ...read
   } = readOptions(CACHE_FUNCTION, options, OPTIONS)
   if (!read.methods.has('QUERY')) refuseBodyRules(`${CACHE_FUNCTION}.query`, options?.query)
+  const addsSubjects = read.tags !== undefined || invalidateOn.invalidateOn === 'all'
   return Object.freeze({
-    ...{ ...read, ...invalidateOn, ...query, cacheName: cacheStatus },
+    ...{ ...read, ...invalidateOn, ...query, cacheName: cacheStatus, addsSubjects },
   }) as CacheConfig<Native>
 }
 

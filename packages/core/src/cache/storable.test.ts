@@ -317,6 +317,8 @@ describe('the stale windows', () => {
     const etag: HeaderList = [['etag', '"a"']]
     expect(keepMs([...etag, ...cc('max-age=5, must-revalidate')])).toBe(7_000)
     expect(keepMs([])).toBe(0)
+    // No condition can be made of it.
+    expect(keepMs([['etag', 'without-quotes']])).toBe(0)
     expect(keepMs(etag, 404)).toBe(0)
   })
 })

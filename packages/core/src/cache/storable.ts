@@ -7,6 +7,7 @@ import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Windows } from '../fill-options.ts'
 import { type NotStoredDetail, OF_ONE_REQUEST } from '../http/cache-status.ts'
+import { ENTITY_TAG } from '../http/conditional.ts'
 import {
   type CacheControl,
   explicitLifetimeMs,
@@ -18,6 +19,7 @@ import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/h
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
+import { SUBJECT_FIELDS } from '../tags.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { isKeyed, parseUrl, urlKey } from './key.ts'
 import { NEVER_STORED, variesBy } from './option-checks.ts'
@@ -74,8 +76,7 @@ export function judgeHead<Native>(
       ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
     staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
-    // Only with a validator in a 200 can the handler respond 304.
-    keepMs: head.status === 200 && !lacksValidator(head) ? config.keepMs : 0,
+    keepMs: isConfirmable(head) ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
@@ -213,16 +214,10 @@ export function dropsPrevious(status: number | undefined): boolean {
   return status === 304 || (status !== undefined && NEGATIVE.has(status))
 }
 
-/** Response fields with tags or cache groups. */
-const SUBJECT_FIELDS: ReadonlySet<string> = new Set(['surrogate-key', 'cache-tag', 'cache-groups'])
-
 /** Whether withSubjects() may find subjects. Hardly any response has some. */
-export function hasSubjects(
-  { headers }: CapturedHead,
-  { tags, invalidateOn }: CacheConfig<never>,
-): boolean {
+export function hasSubjects({ headers }: CapturedHead, config: CacheConfig<never>): boolean {
   for (const [name] of headers) if (SUBJECT_FIELDS.has(name)) return true
-  return tags !== undefined || invalidateOn === 'all'
+  return config.addsSubjects
 }
 
 /** The result of a run whose response is not storable. */
@@ -272,6 +267,14 @@ export function refusalOf(
  */
 export function replacesBody({ status }: CapturedHead, { entry }: HeldEntry): boolean {
   return (status === 204 || status === 205) && entry.body.byteLength > 0
+}
+
+/** Whether the handler can respond 304 later: about a 200, to a condition from a valid field. */
+function isConfirmable({ status, headers }: CapturedHead): boolean {
+  for (const [name, value] of headers)
+    if (name === 'last-modified' || (name === 'etag' && ENTITY_TAG.test(value)))
+      return status === 200
+  return false
 }
 
 // A generated ETag for a stored response without a validator, so that clients can revalidate it. It

@@ -61,14 +61,15 @@ export function headersOf304(headers: HeaderList): HeaderList {
 // Revalidation of a stored response: its conditions, and its update by a 304 (Not Modified).
 // https://www.rfc-editor.org/rfc/rfc9111.html#section-4.3
 
-const TAG = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/
+/** RFC 9110 §8.8.3. */
+export const ENTITY_TAG: RegExp = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/
 
 /** RFC 9111 §4.3.1: the conditional fields of a revalidation. Empty without a validator. */
 export function conditionsFor(headers: HeaderList): HeaderList {
   const etag = headerValue(headers, 'etag')
   const modified = headerValue(headers, 'last-modified')
   const conditions: Array<readonly [string, string]> = []
-  if (etag !== undefined && TAG.test(etag)) conditions.push(['if-none-match', etag])
+  if (etag !== undefined && ENTITY_TAG.test(etag)) conditions.push(['if-none-match', etag])
   if (modified !== undefined) conditions.push(['if-modified-since', modified])
   return conditions
 }
@@ -90,7 +91,7 @@ function correspond(stored: string, received: string): boolean {
   return isWeak ? opaque(stored) === opaque(received) : stored === received
 }
 
-const opaque = (tag: string): string => TAG.exec(tag)?.[2] ?? tag
+const opaque = (tag: string): string => ENTITY_TAG.exec(tag)?.[2] ?? tag
 
 /** Fields that describe the stored body. A 304 has no body, so its values are not used. */
 const BODY_FIELDS: ReadonlySet<string> = new Set([

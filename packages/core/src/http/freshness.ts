@@ -80,16 +80,21 @@ export function responseDirectives(headers: HeaderList, targets: readonly string
   return { cc: parseCacheControl(hasPragma ? ['no-cache'] : lines), targeted: false }
 }
 
+/** Directives with a time. */
+const TIMES: ReadonlySet<string> = new Set([
+  ...['max-age', 's-maxage', 'stale-while-revalidate', 'stale-if-error'],
+])
+
 /**
  * The value false turns a directive off. Each other value turns it on, also one of a wrong type. So
  * `private="x-id"` counts as `private` without a field name, which forbids more. A time of a wrong
- * type is not converted (RFC 9213 §2.1). It counts as expired (RFC 9111 §4.2.1).
+ * type, also false, is not converted (RFC 9213 §2.1). It counts as expired (RFC 9111 §4.2.1).
  * https://www.rfc-editor.org/rfc/rfc9213.html#section-2.1
  */
 function toCacheControl(members: ReadonlyMap<string, Member>): CacheControl {
   const read = new Map<string, number>()
   for (const [name, member] of members) {
-    if (member.type === 'boolean' && !member.value) continue
+    if (member.type === 'boolean' && !member.value && !TIMES.has(name)) continue
     const seconds = member.type === 'integer' ? member.value : 0
     read.set(name, Math.min(Math.max(seconds, 0), LARGEST_SECONDS))
   }

@@ -206,7 +206,7 @@ const recent = new Recent<string>(MOST_SHARED)
 
 /** Returns one string for equal texts of recent entries, so that the entries share its memory. */
 export function shared(text: string): string {
-  if (text.length > LONGEST_SHARED) return text
+  if (text.length > LONGEST_SHARED) return detachedText(text)
   const known = recent.get(text)
   if (known !== undefined) return known
   const own = detachedText(text)

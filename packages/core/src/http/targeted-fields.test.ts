@@ -78,6 +78,11 @@ describe('the directives of a targeted field', () => {
     expect([...cc.keys()]).toEqual(['private', 'no-store', 'no-cache'])
   })
 
+  it('expire with a time that is false, also if the app has a longer one', () => {
+    const times = ['max-age', 's-maxage', 'stale-while-revalidate', 'stale-if-error']
+    for (const name of times) expect(all(own(`${name}=?0`))).toEqual({ [name]: 0 })
+  })
+
   it('do not forbid anything with the value false', () => {
     expect(all(own('private=?0, no-store=?0, max-age=5'))).toEqual({ 'max-age': 5 })
   })
