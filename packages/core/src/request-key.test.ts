@@ -62,6 +62,13 @@ describe('requestKey', () => {
     ).toBeUndefined()
   })
 
+  it('calls no function of the app, which would read a request that is not there', () => {
+    const options: object = { bypass: (req: { url: string }) => req.url === '/a' }
+    expect(requestKey({ url: 'http://shop/a', ...options })).toEqual(
+      requestKey({ url: 'http://shop/a' }),
+    )
+  })
+
   it('refuses a wrong option', () => {
     expect(() => requestKey({ url, vary: ['*'] })).toThrow('stampedeCache.vary')
   })

@@ -11,7 +11,7 @@ import type { RequestView } from './ports/exchange.ts'
 import { dataKey } from './ports/key.ts'
 
 /** A GET or QUERY, and the options of its stampedeCache. */
-export interface AskedRequest extends Omit<CacheRules, 'key' | 'identity'> {
+export interface AskedRequest extends Omit<CacheRules, 'key' | 'identity' | 'bypass'> {
   readonly url: string
   /** The `Host` of the request, if it is not that of the URL. */
   readonly host?: string | undefined
@@ -45,7 +45,8 @@ export function requestKey(
 ): RequestKeys {
   const { url: text, host: named, asWritten, key, identity, headers = {}, body, ...options } = asked
   const config = readCacheOptions({
-    ...{ methods: ['GET', 'QUERY'], ...options },
+    // The option `bypass` reads a request of the app, which there is none of here.
+    ...{ methods: ['GET', 'QUERY'], ...options, bypass: undefined },
     ...(key !== undefined && { key: () => key }),
     ...(identity !== undefined && { identity: () => identity }),
   })
