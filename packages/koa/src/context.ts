@@ -92,13 +92,10 @@ export type Visit = ConstructorParameters<typeof RequestExchange<Context>>[0] & 
 
 /** Marks a ctx that a middleware of Stampede has got. */
 const VISITED: unique symbol = Symbol('visited')
+type Visited = Context & { [VISITED]?: true }
 
 /** The visit of a request to `middleware`. */
-export function visitOf(
-  ctx: Context & { [VISITED]?: true },
-  next: Next,
-  middleware: Koa.Middleware,
-): Visit {
+export function visitOf(ctx: Visited, next: Next, middleware: Koa.Middleware): Visit {
   const { req, res, app } = ctx
   const dispatch: Visit['dispatch'] = (again, into) => app.callback()(again, into)
   const bodyIsSeen = app.middleware[0] !== middleware || ctx[VISITED] || isWrapped(res)
