@@ -8,6 +8,8 @@ export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T>
   return new Promise((resolve, reject) => {
     const onTimeout = () => reject(new Error(`no reply within ${Math.round(budgetMs)} ms`))
     const timer = setTimeout(() => afterReplies(onTimeout), budgetMs)
+    // After close(), a reply that will not come does not keep the process alive.
+    timer.unref()
     promise.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }
