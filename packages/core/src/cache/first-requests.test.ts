@@ -52,13 +52,20 @@ describe('FirstRequests', () => {
     expect(codes()).toEqual(['STAMPEDE_NEVER_STORED'])
   })
 
-  it('waits with the warning, not with the event, for a third target', () => {
+  it('waits with the warning, not with the event, for a third URL', () => {
     const { first, seen } = sample(times(150, 'cookie'), 2)
     expect(seen).toHaveLength(1)
     expect([first.isOver, codes()]).toEqual([false, []])
     first.count({ method: 'GET', host: 'shop.test', target: '/third' }, 'cookie')
     expect([first.isOver, codes()]).toEqual([true, ['STAMPEDE_NEVER_STORED']])
     expect(seen).toHaveLength(1)
+  })
+
+  it('warns if three hosts have a single path', () => {
+    const { first } = sample(times(100, 'cookie'), 1)
+    const others = ['a.test', 'b.test']
+    for (const host of others) first.count({ method: 'GET', host, target: '/0?token=x' }, 'cookie')
+    expect(codes()).toEqual(['STAMPEDE_NEVER_STORED'])
   })
 
   it('does not warn if a later request is a hit', () => {

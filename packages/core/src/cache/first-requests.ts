@@ -7,7 +7,7 @@ import { warn } from '../warnings.ts'
 import { varyFix } from './option-checks.ts'
 
 const SAMPLE = 100
-const LEAST_TARGETS = 3
+const LEAST_KEYS = 3
 
 /** The app itself excludes these requests. */
 const NOT_COUNTED: ReadonlySet<string> = new Set(['method', 'option', 'closed'])
@@ -88,7 +88,7 @@ export class FirstRequests {
   #stored = 0
   /** Responses stored for a URL whose response was stored before. */
   #storedAgain = 0
-  readonly #targets = new Set<string>()
+  readonly #keys = new Set<string>()
   readonly #storedKeys = new Set<string>()
   /** Number and first path by reason. The set of reasons is fixed. */
   readonly #reasons = new Map<string, { count: number; readonly path: string }>()
@@ -109,13 +109,13 @@ export class FirstRequests {
     if (this.isOver || method !== 'GET' || NOT_COUNTED.has(outcome)) return
     this.#requests += 1
     const hasEffect = outcome === 'hit' || outcome === 'stored'
-    // After the sample, only an effect or a new target can end the count. An app with one page may
+    const key = `${host} ${target}`
+    // After the sample, only an effect or a new key can end the count. An app with one page may
     // have neither, and would otherwise report at each request.
-    if (this.#requests > SAMPLE && !hasEffect && this.#targets.has(target)) return
-    this.#targets.add(target)
+    if (this.#requests > SAMPLE && !hasEffect && this.#keys.has(key)) return
+    this.#keys.add(key)
     if (outcome === 'hit') this.#hits += 1
     else if (outcome === 'stored') {
-      const key = `${host} ${target}`
       this.#stored += 1
       this.#storedAgain += Number(this.#storedKeys.has(key))
       this.#storedKeys.add(key)
@@ -128,7 +128,7 @@ export class FirstRequests {
     if (this.#requests >= SAMPLE) this.#report()
   }
 
-  /** The event comes once. The warning waits for a third target, because a probe asks for one. */
+  /** The event comes once. The warning waits for a third key, because a probe asks for one. */
   #report(): void {
     const [requests, hits, stored] = [this.#requests, this.#hits, this.#stored]
     const [top] = [...this.#reasons].sort(
@@ -143,7 +143,7 @@ export class FirstRequests {
         ...{ fix: advice?.fix, page: advice?.page },
       })
     const hasEffect = hits + stored > 0
-    this.isOver = hasEffect || this.#targets.size >= LEAST_TARGETS
+    this.isOver = hasEffect || this.#keys.size >= LEAST_KEYS
     if (!hasEffect && this.isOver)
       warn(
         'STAMPEDE_NEVER_STORED',
@@ -159,6 +159,6 @@ export class FirstRequests {
           `${this.#storedKeys.size} URLs, and had no hit: ${adviceOn('never-hit')?.fix}. ` +
           `See ${adviceOn('never-hit')?.page}.`,
       )
-    if (this.isOver) for (const set of [this.#targets, this.#storedKeys]) set.clear()
+    if (this.isOver) for (const set of [this.#keys, this.#storedKeys]) set.clear()
   }
 }
