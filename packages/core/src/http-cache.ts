@@ -5,10 +5,10 @@ import { audit, type ReadLog } from './cache/audit.ts'
 import {
   CACHE_FUNCTION,
   type CacheConfig,
-  type CacheParts,
   type CacheRules,
   readCacheOptions,
 } from './cache/cache-options.ts'
+import type { CacheParts } from './cache/cache-parts.ts'
 import { FirstRequests } from './cache/first-requests.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { cacheKey } from './cache/key.ts'

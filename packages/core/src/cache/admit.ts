@@ -14,7 +14,8 @@ import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig, CacheParts } from './cache-options.ts'
+import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { callOption, isKeyed } from './key.ts'
 
 /** The reason for which a request bypasses the cache. */

@@ -1,6 +1,6 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
 // than one value are in option-checks.ts, except that of invalidateOn. The checked options are
-// frozen and complete. Here is also the type of the parts of one stampedeCache.
+// frozen and complete.
 
 import { optionError } from '../errors.ts'
 import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
@@ -17,8 +17,6 @@ import {
   readOptions,
   unchecked,
 } from '../options.ts'
-import type { Framework } from '../ports/exchange.ts'
-import type { Runtime } from '../runtime.ts'
 import {
   type ResponseTags,
   readTags,
@@ -28,7 +26,6 @@ import {
   type TagsRule,
 } from '../tags.ts'
 import { AUDIT, type AuditRules } from './audit.ts'
-import type { FirstRequests } from './first-requests.ts'
 import {
   type AuthorizationRule,
   type KeyConfig,
@@ -43,7 +40,6 @@ import {
   readWaitMs,
   refuseBodyRules,
 } from './option-checks.ts'
-import type { VaryIndex } from './vary-index.ts'
 
 export const CACHE_FUNCTION = 'stampedeCache'
 
@@ -253,16 +249,6 @@ export interface CacheConfig<Native = unknown>
   readonly cacheName: string | undefined
   /** Whether `tags` or `invalidateOn: 'all'` gives subjects to responses. */
   readonly addsSubjects: boolean
-}
-
-/** The parts of one stampedeCache that its requests share. */
-export interface CacheParts<Native = never> {
-  readonly rt: Runtime
-  readonly config: CacheConfig<Native>
-  readonly framework: Framework<Native>
-  /** Created with the first `Vary` field that a request does not match. */
-  index: VaryIndex | undefined
-  readonly first: FirstRequests
 }
 
 /** Options that have another form after the check. */

@@ -14,7 +14,8 @@ import type { CapturedHead, Exchange, HeadWatch, RequestView } from '../ports/ex
 import { canonicalPath } from '../ports/key.ts'
 import { middlewareSubject, pathSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig, CacheParts } from './cache-options.ts'
+import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { customKey, parseUrl, urlKey } from './key.ts'
 import { purgedSubjects } from './subjects.ts'
 

@@ -21,7 +21,8 @@ import { confirmedCopy, freshCopy } from '../l1/purges.ts'
 import type { BodyKind, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
-import type { CacheConfig, CacheParts } from './cache-options.ts'
+import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 
 /**
  * The reply of the fast path, which creates no promise. Undefined for any other request: then the

@@ -3,6 +3,7 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, withJitter } from '../entry/entry.ts'
+import { lacksValidator, mintEtag } from '../http/conditional.ts'
 import { headerValues, storableHeaders, toFields } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { FreeSlot } from '../lease/slots.ts'
@@ -21,7 +22,8 @@ import {
 } from '../ports/exchange.ts'
 import { canonicalPath } from '../ports/key.ts'
 import { reportRefresh } from '../refresh-warnings.ts'
-import type { CacheConfig, CacheParts } from './cache-options.ts'
+import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
   dropsPrevious,
@@ -29,8 +31,6 @@ import {
   hasSubjects,
   isLeftToInner,
   judgeHead,
-  lacksValidator,
-  mintEtag,
   type NotStorableReason,
   notStored,
   refusalOf,

@@ -1,13 +1,11 @@
-// Decides whether a response is stored and for how long, and makes its ETag if it has none. The
-// head is enough to decide, so the body is not delayed. A response that is not storable reaches its
-// own client unchanged.
+// Decides whether a response is stored and for how long. The head is enough to decide, so
+// the body is not delayed. A response that is not storable reaches its own client unchanged.
 
-import { hash } from 'node:crypto'
 import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Windows } from '../fill-options.ts'
 import { type NotStoredDetail, OF_ONE_REQUEST } from '../http/cache-status.ts'
-import { ENTITY_TAG } from '../http/conditional.ts'
+import { conditionsFor } from '../http/conditional.ts'
 import {
   type CacheControl,
   explicitLifetimeMs,
@@ -76,7 +74,8 @@ export function judgeHead<Native>(
       ? windowMs(cc.get('stale-while-revalidate'), config.staleWhileRevalidateMs)
       : 0,
     staleIfErrorMs: mayBeStale ? windowMs(cc.get('stale-if-error'), config.staleIfErrorMs) : 0,
-    keepMs: isConfirmable(head) ? config.keepMs : 0,
+    // The handler can respond 304 later: about a 200, to a condition from a valid field.
+    keepMs: head.status === 200 && conditionsFor(head.headers).length > 0 ? config.keepMs : 0,
     initialAgeMs: ageMs,
     varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
@@ -267,31 +266,4 @@ export function refusalOf(
  */
 export function replacesBody({ status }: CapturedHead, { entry }: HeldEntry): boolean {
   return (status === 204 || status === 205) && entry.body.byteLength > 0
-}
-
-/** Whether the handler can respond 304 later: about a 200, to a condition from a valid field. */
-function isConfirmable({ status, headers }: CapturedHead): boolean {
-  for (const [name, value] of headers)
-    if (name === 'last-modified' || (name === 'etag' && ENTITY_TAG.test(value)))
-      return status === 200
-  return false
-}
-
-// A generated ETag for a stored response without a validator, so that clients can revalidate it. It
-// is weak, because a middleware before the cache may compress the body and keep the ETag.
-
-/** Whether the cache may add an ETag: to a 200 without a validator. */
-export function lacksValidator({ status, headers }: CapturedHead): boolean {
-  return status === 200 && !headers.some(([name]) => name === 'etag' || name === 'last-modified')
-}
-
-/**
- * RFC 9110 §8.8.3: a digest of the body, if all of it is known already (`whole`). Then the ETag
- * does not change if a refresh returns the same body. Otherwise a digest of the fence, which is
- * unique. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
- */
-export function mintEtag(whole: Uint8Array | undefined, fence: string): string {
-  // 132 bits of SHA-256, so that two different inputs do not get the same digest by chance.
-  const digest = hash('sha256', whole ?? fence, 'base64url').slice(0, 22)
-  return `W/"${whole === undefined ? 's-' : ''}${digest}"`
 }

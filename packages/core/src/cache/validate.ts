@@ -33,7 +33,7 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
-import type { CacheParts } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { replyFrom, unsatisfiable } from './respond.ts'
 
 /** A revalidation: the entry from before the fill, and the conditions that the handler gets. */

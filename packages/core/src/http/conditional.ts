@@ -1,5 +1,7 @@
-// Conditional requests: whether a client gets a 304, and the revalidation of a stored response.
+// Conditional requests: a 304 for a client, the revalidation of a stored response, and an ETag for
+// a response without one.
 
+import { hash } from 'node:crypto'
 import { type CapturedHead, type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
 import { parseHttpDate } from './freshness.ts'
 import { headerValue, type RequestHeaders, requestField, trimOws } from './headers.ts'
@@ -62,7 +64,7 @@ export function headersOf304(headers: HeaderList): HeaderList {
 // https://www.rfc-editor.org/rfc/rfc9111.html#section-4.3
 
 /** RFC 9110 §8.8.3. */
-export const ENTITY_TAG: RegExp = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/
+const ENTITY_TAG = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/
 
 /** RFC 9111 §4.3.1: the conditional fields of a revalidation. Empty without a validator. */
 export function conditionsFor(headers: HeaderList): HeaderList {
@@ -131,4 +133,23 @@ function joinedVary(stored: HeaderList, received: HeaderList): HeaderList {
   if (headerValue(received, 'vary') === undefined) return []
   const names = varyNames([...stored, ...received])
   return [['vary', names === '*' ? names : names.join(', ')]]
+}
+
+// A generated ETag for a stored response without a validator, so that clients can revalidate it. It
+// is weak, because a middleware before the cache may compress the body and keep the ETag.
+
+/** Whether the cache may add an ETag: to a 200 without a validator. */
+export function lacksValidator({ status, headers }: CapturedHead): boolean {
+  return status === 200 && !headers.some(([name]) => name === 'etag' || name === 'last-modified')
+}
+
+/**
+ * RFC 9110 §8.8.3: a digest of the body, if all of it is known already (`whole`). Then the ETag
+ * does not change if a refresh returns the same body. Otherwise a digest of the fence, which is
+ * unique. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
+ */
+export function mintEtag(whole: Uint8Array | undefined, fence: string): string {
+  // 132 bits of SHA-256, so that two different inputs do not get the same digest by chance.
+  const digest = hash('sha256', whole ?? fence, 'base64url').slice(0, 22)
+  return `W/"${whole === undefined ? 's-' : ''}${digest}"`
 }

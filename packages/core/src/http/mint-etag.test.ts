@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { lacksValidator, mintEtag } from './storable.ts'
+import { lacksValidator, mintEtag } from './conditional.ts'
 
 const bytes = (text: string) => Buffer.from(text)
 const mint = (whole?: Uint8Array, headers: HeaderList = [], status = 200, fence = '17') =>
